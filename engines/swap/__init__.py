@@ -1,0 +1,1 @@
+"""What puts another face on a face."""

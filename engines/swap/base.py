@@ -1,0 +1,56 @@
+"""What a swapper is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from engines.faces import Face, Image
+
+Progress = Callable[[str], None]
+"""Told what is being prepared, one short line at a time."""
+
+Layer = TypeVar("Layer")
+
+
+class Swapper(Protocol[Layer]):
+    """Puts another face on a face, in two steps that are timed apart.
+
+    One thread opens, uses and closes it. A new source face is made ready elsewhere and handed over whole.
+
+    Attributes:
+        name: As on the command line.
+        landmarks: How many landmarks it wants of a face: 468 or 478.
+        nodes: Where its networks really run: for each network the number of nodes per provider.
+    """
+
+    name: str
+    landmarks: int
+    nodes: Mapping[str, Mapping[str, int]]
+
+    def open(self, progress: Progress) -> None:
+        """Compiles, loads and warms up everything, so that the first live frame is as fast as the next.
+
+        Raises:
+            EngineError: Something it needs is missing or does not work.
+        """
+        ...
+
+    def swap(self, image: Image, face: Face) -> Layer:
+        """Works out the new face for one face of the frame; the frame stays as it is.
+
+        Raises:
+            EngineError: It failed; the frame must not be trusted.
+        """
+        ...
+
+    def blend(self, image: Image, layer: Layer) -> None:
+        """Paints what :meth:`swap` worked out into the frame, in the face's region only."""
+        ...
+
+    def close(self) -> None:
+        """Frees everything; may be called twice."""
+        ...
+
+
+AnySwapper = Swapper[Any]

@@ -1,0 +1,146 @@
+"""What each stage may take, what it took, and how old a frame was when it left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+STAGES = ("capture", "track", "swap", "blend", "output")
+
+DEFAULT_BUDGET_MS: Mapping[str, float] = MappingProxyType(
+    {"capture": 4.0, "track": 4.0, "swap": 12.0, "blend": 3.0, "output": 4.0}
+)
+"""At 30 fps; scaled with the frame's period for other rates."""
+
+
+def budget_for(fps: float) -> dict[str, float]:
+    """The default budget of every stage, ms, for frames at this rate."""
+    return {stage: ms * 30.0 / max(fps, 1e-3) for stage, ms in DEFAULT_BUDGET_MS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a duration is spread, ms."""
+
+    n: int
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """One stage: its spread, its budget in ms, and how often it went over."""
+
+    spread: Spread
+    budget_ms: float
+    over: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything measured since the meter was made or reset.
+
+    Attributes:
+        stages: By name, in the order a frame passes them.
+        process: track + swap + blend of each frame, together.
+        frame_age: Capture to the return of the first sink's send.
+        counts: captured, processed, sent, dropped, repeated, held, veiled, … by name.
+        seconds: How long it was measured.
+    """
+
+    stages: Mapping[str, StageReport]
+    process: Spread
+    frame_age: Spread
+    counts: Mapping[str, int]
+    seconds: float
+
+    def fps(self, count: str) -> float:
+        """How many of ``count`` there were a second."""
+        return self.counts.get(count, 0) / self.seconds if self.seconds > 0 else 0.0
+
+
+class _Series:
+    """The last durations of one kind, ns, in a ring; written by one thread."""
+
+    __slots__ = ("budget_ns", "maximum", "n", "over", "ring")
+
+    def __init__(self, capacity: int, budget_ms: float = 0.0) -> None:
+        self.ring: NDArray[np.int64] = np.zeros(capacity, np.int64)
+        self.budget_ns = budget_ms * 1e6
+        self.clear()
+
+    def clear(self) -> None:
+        self.n = self.over = self.maximum = 0
+
+    def add(self, ns: int) -> None:
+        self.ring[self.n % len(self.ring)] = ns
+        self.maximum = max(self.maximum, ns)
+        self.over += self.budget_ns > 0 and ns > self.budget_ns
+        self.n += 1
+
+    def spread(self) -> Spread:
+        kept = self.ring[: min(self.n, len(self.ring))]
+        if not len(kept):
+            return Spread(0, 0.0, 0.0, 0.0, 0.0)
+        p50, p95, p99 = np.percentile(kept, (50, 95, 99)) / 1e6
+        return Spread(self.n, float(p50), float(p95), float(p99), self.maximum / 1e6)
+
+
+class Meter:
+    """Collects durations and counts. Each name is written by one thread; reports may be made from any.
+
+    Args:
+        now_ns: The clock's time when measuring starts.
+        budget_ms: Budget of each stage, ms.
+        window: How many of the latest durations the percentiles are taken from. Memory does not grow.
+    """
+
+    def __init__(self, now_ns: int, budget_ms: Mapping[str, float] = DEFAULT_BUDGET_MS, window: int = 1 << 15) -> None:
+        self._stages = {stage: _Series(window, budget_ms.get(stage, 0.0)) for stage in STAGES}
+        self._process = _Series(window)
+        self._age = _Series(window)
+        self._counts: Counter[str] = Counter()
+        self._started = now_ns
+
+    def stage(self, stage: str, ns: int) -> None:
+        """One frame's time in one stage."""
+        self._stages[stage].add(ns)
+
+    def process(self, ns: int) -> None:
+        """One frame's time from the mailbox to the guard."""
+        self._process.add(ns)
+
+    def age(self, ns: int) -> None:
+        """One frame's time from capture to sent."""
+        self._age.add(ns)
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Counts something."""
+        self._counts[name] += n
+
+    def reset(self, now_ns: int) -> None:
+        """Forgets what was measured, for instance the frames of a warm-up."""
+        for series in (*self._stages.values(), self._process, self._age):
+            series.clear()
+        self._counts.clear()
+        self._started = now_ns
+
+    def report(self, now_ns: int) -> Report:
+        """What was measured so far."""
+        return Report(
+            stages={
+                name: StageReport(series.spread(), series.budget_ns / 1e6, int(series.over))
+                for name, series in self._stages.items()
+            },
+            process=self._process.spread(),
+            frame_age=self._age.spread(),
+            counts=dict(self._counts),
+            seconds=(now_ns - self._started) / 1e9,
+        )
