@@ -19,6 +19,8 @@ class Kind(Enum):
     """As captured: the real face."""
     SWAPPED = "swapped"
     """Every chosen face is covered by a trusted swap."""
+    HELD = "held"
+    """The last trusted swap, shown again because the newest picture cannot be trusted."""
     VEILED = "veiled"
     """The live picture, pixelated beyond recognition."""
     SLATE = "slate"

@@ -68,8 +68,8 @@ class OnnxNetwork:
             self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime raises its own classes, which differ by version
             raise EngineError(f"{path.name} is not a model that ONNX Runtime can read: {error}") from error
-        self.input_specs = [_spec(node) for node in self._session.get_inputs()]
-        self.inputs: list[Array] = [np.zeros(spec.shape, spec.dtype) for spec in self.input_specs]
+        self.input_specs: Sequence[TensorSpec] = [_spec(node) for node in self._session.get_inputs()]
+        self.inputs: Sequence[Array] = [np.zeros(spec.shape, spec.dtype) for spec in self.input_specs]
         self._binding = self._session.io_binding()
         for spec, array in zip(self.input_specs, self.inputs, strict=True):
             value = ort.OrtValue.ortvalue_from_numpy(array)
@@ -77,8 +77,10 @@ class OnnxNetwork:
         feeds = {spec.name: array for spec, array in zip(self.input_specs, self.inputs, strict=True)}
         shapes = [out.shape for out in self._session.run(None, feeds)]
         nodes = self._session.get_outputs()
-        self.output_specs = [_spec(node, shape) for node, shape in zip(nodes, shapes, strict=True)]
-        self.outputs: list[Array] = [np.zeros(spec.shape, spec.dtype) for spec in self.output_specs]
+        self.output_specs: Sequence[TensorSpec] = [
+            _spec(node, shape) for node, shape in zip(nodes, shapes, strict=True)
+        ]
+        self.outputs: Sequence[Array] = [np.zeros(spec.shape, spec.dtype) for spec in self.output_specs]
         for spec, array in zip(self.output_specs, self.outputs, strict=True):
             self._binding.bind_ortvalue_output(spec.name, ort.OrtValue.ortvalue_from_numpy(array))
         self.nodes = _nodes_per_provider(self._session)

@@ -1,0 +1,111 @@
+"""Rotated square crops, read without aliasing and without memory of their own."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+
+from engines.faces import Array, Floats, Image, Region
+
+
+def affine_of(region: Region, side: int) -> Floats:
+    """The matrix that lays a region of the frame over a square patch.
+
+    Args:
+        region: Where the face is, pixels of the frame.
+        side: Side of the patch, pixels.
+
+    Returns:
+        (2, 3) float32, frame pixels to patch pixels.
+    """
+    scale = side / region.size
+    cos, sin = math.cos(region.angle) * scale, math.sin(region.angle) * scale
+    half = side / 2
+    return np.array(
+        [
+            [cos, sin, half - cos * region.x - sin * region.y],
+            [-sin, cos, half + sin * region.x - cos * region.y],
+        ],
+        np.float32,
+    )
+
+
+def inverse_of(affine: Floats) -> Floats:
+    """The inverse of a 2×3 affine matrix.
+
+    Args:
+        affine: (2, 3) float32.
+
+    Returns:
+        (2, 3) float32.
+    """
+    (a, b, x), (c, d, y) = affine.tolist()
+    k = 1.0 / (a * d - b * c)
+    return np.array([[d * k, -b * k, (b * y - d * x) * k], [-c * k, a * k, (c * x - a * y) * k]], np.float32)
+
+
+class Cropper:
+    """Cuts rotated squares out of frames into one buffer.
+
+    A face of 430 px read into 192 px by bilinear taps alone skips two pixels of three: sensor noise and lashes
+    alias, and landmarks tremble. So the region is averaged down by a whole number first (a fast path of OpenCV)
+    and only the rest is done by the warp.
+
+    Args:
+        side: Side of the patch, pixels.
+    """
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+        self._bytes = np.empty((side, side, 3), np.uint8)
+        self._small = np.empty((0, 0, 3), np.uint8)
+
+    def read(self, image: Image, region: Region, out: Array, low: float, high: float) -> Floats:
+        """Reads one region as RGB.
+
+        Args:
+            image: The frame, BGR.
+            region: What to read; parts outside of the frame repeat its border.
+            out: (side, side, 3) float32, filled in place with RGB.
+            low: What black becomes.
+            high: What white becomes.
+
+        Returns:
+            (2, 3) float32: frame pixels to patch pixels.
+        """
+        affine = affine_of(region, self.side)
+        source, local = self._shrunk(image, region, affine)
+        cv2.warpAffine(
+            source, local, (self.side, self.side), dst=self._bytes,
+            flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE,
+        )  # fmt: skip
+        cv2.cvtColor(self._bytes, cv2.COLOR_BGR2RGB, dst=self._bytes)
+        np.multiply(self._bytes, np.float32((high - low) / 255), out=out, casting="unsafe")
+        if low:
+            out += np.float32(low)
+        return affine
+
+    def _shrunk(self, image: Image, region: Region, affine: Floats) -> tuple[Image, Floats]:
+        k = int(region.size / self.side)
+        if k < 2:
+            return image, affine
+        height, width = image.shape[:2]
+        reach = region.size / 2 * (abs(math.cos(region.angle)) + abs(math.sin(region.angle))) + k
+        x0, y0 = max(0, int(region.x - reach)), max(0, int(region.y - reach))
+        w = (min(width, int(region.x + reach)) - x0) // k
+        h = (min(height, int(region.y + reach)) - y0) // k
+        if w < 2 or h < 2:
+            return image, affine
+        if self._small.shape[0] < h or self._small.shape[1] < w:
+            self._small = np.empty((h + 64, w + 64, 3), np.uint8)
+        small = self._small[:h, :w]
+        cv2.resize(image[y0 : y0 + h * k, x0 : x0 + w * k], (w, h), dst=small, interpolation=cv2.INTER_AREA)
+        # Pixel centres: pixel i of the small picture is pixel k·i + (k − 1)/2 of the large one.
+        local = affine.copy()
+        local[:, :2] *= k
+        local[:, 2] = (
+            affine[:, :2] @ np.array([x0 + (k - 1) / 2, y0 + (k - 1) / 2], np.float32) + affine[:, 2]
+        )
+        return small, local

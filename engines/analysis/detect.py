@@ -1,0 +1,137 @@
+"""BlazeFace: where faces are in a whole frame, one detector for near faces and one for far ones.
+
+Anchors and decoding as MediaPipe documents them for ``face_detection_short_range`` and
+``face_detection_full_range``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import cv2
+import numpy as np
+
+from engines.analysis.topology import WEIGHTS
+from engines.errors import EngineError
+from engines.faces import Detection, Floats, Image
+from engines.runtime.base import Network
+from engines.runtime.onnx import OnnxNetwork
+
+Range = Literal["near", "far"]
+
+_FILES: Final = {"near": "face_detection_short.onnx", "far": "face_detection_full.onnx"}
+_GRIDS: Final = {"near": ((16, 2), (8, 6)), "far": ((48, 1),)}
+"""Per detector: cells along a side, and how many anchors lie on each cell's centre."""
+
+_OVERSAMPLE: Final = 3
+_SAME_FACE_IOU: Final = 0.3
+
+
+def _anchors(grids: Sequence[tuple[int, int]]) -> Floats:
+    """(N, 2) float32: centres of the anchors, 0…1."""
+    rows = []
+    for cells, count in grids:
+        centres = (np.arange(cells, dtype=np.float32) + 0.5) / cells
+        y, x = np.meshgrid(centres, centres, indexing="ij")
+        rows.append(np.repeat(np.stack([x.ravel(), y.ravel()], 1), count, axis=0))
+    return np.concatenate(rows).astype(np.float32)
+
+
+class Detector:
+    """Finds faces in a frame.
+
+    Args:
+        reach: ``near`` (faces from about a fifth of the frame on) or ``far`` (down to about a thirtieth).
+        threshold: Scores below it are no faces, 0…1.
+
+    Raises:
+        EngineError: The network cannot be opened or is not this detector.
+    """
+
+    def __init__(self, reach: Range, threshold: float = 0.5) -> None:
+        self.network: Network = OnnxNetwork(WEIGHTS / _FILES[reach])
+        self._anchors = _anchors(_GRIDS[reach])
+        self._threshold = threshold
+        self._side = self.network.input_specs[0].shape[1]
+        n = len(self._anchors)
+        by_width = {out.shape[-1]: out.reshape(n, -1) for out in self.network.outputs if out.size % n == 0}
+        if by_width.keys() != {1, 16}:
+            raise EngineError(
+                f"{self.network.name} is not the face detector it should be.", "Install doppelcam again."
+            )
+        self._boxes, self._logits = by_width[16], by_width[1][:, 0]
+        large = self._side * _OVERSAMPLE
+        self._large = np.empty((large, large, 3), np.uint8)
+        self._bytes = np.zeros((self._side, self._side, 3), np.uint8)
+
+    def detect(self, image: Image) -> list[Detection]:
+        """Finds every face.
+
+        Args:
+            image: The frame, BGR.
+
+        Returns:
+            The faces, the largest first; none overlaps another much.
+        """
+        scale = self._fill(image)
+        self.network.run()
+        best = np.flatnonzero(self._logits > np.log(self._threshold / (1 - self._threshold)))
+        if not len(best):
+            return []
+        scores = 1 / (1 + np.exp(-self._logits[best]))
+        order = np.argsort(-scores, kind="stable")
+        best, scores = best[order], scores[order]
+        centres = self._anchors[best] * self._side
+        raw = self._boxes[best]
+        boxes = np.concatenate(
+            [centres + raw[:, :2] - raw[:, 2:4] / 2, centres + raw[:, :2] + raw[:, 2:4] / 2], 1
+        )
+        points = centres[:, None] + raw[:, 4:16].reshape(-1, 6, 2)
+        found = [
+            Detection(
+                centre=(boxes[i, :2] + boxes[i, 2:]) / 2 / scale,
+                size=float((boxes[i, 2:] - boxes[i, :2]).max() / scale),
+                keypoints=(points[i] / scale).astype(np.float32),
+                score=float(scores[i]),
+            )
+            for i in _distinct(boxes)
+        ]
+        return sorted(found, key=lambda face: -face.size)
+
+    def close(self) -> None:
+        """Frees the network."""
+        self.network.close()
+
+    def _fill(self, image: Image) -> float:
+        """Puts the whole frame into the network's input, at the top left; returns patch pixels per frame pixel."""
+        height, width = image.shape[:2]
+        scale = self._side / max(height, width)
+        w, h = max(1, round(width * scale)), max(1, round(height * scale))
+        self._bytes[:] = 0
+        small = self._bytes[:h, :w]
+        if max(height, width) > self._side * _OVERSAMPLE:
+            # Averaging every pixel of a 4K frame costs 8 ms; nine taps a pixel are enough against aliasing.
+            large = self._large[: h * _OVERSAMPLE, : w * _OVERSAMPLE]
+            cv2.resize(image, (w * _OVERSAMPLE, h * _OVERSAMPLE), dst=large, interpolation=cv2.INTER_LINEAR)
+            cv2.resize(large, (w, h), dst=small, interpolation=cv2.INTER_AREA)
+        else:
+            cv2.resize(image, (w, h), dst=small, interpolation=cv2.INTER_AREA)
+        target = self.network.inputs[0][0]
+        np.multiply(self._bytes[:, :, ::-1], np.float32(1 / 127.5), out=target, casting="unsafe")
+        target -= 1
+        return float(scale)
+
+
+def _distinct(boxes: Floats) -> list[int]:
+    """Which of the boxes (x0, y0, x1, y1; best first) overlap no better one: non-maximum suppression."""
+    kept: list[int] = []
+    areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    for i, box in enumerate(boxes):
+        if areas[i] <= 0:
+            continue
+        low, high = np.maximum(box[:2], boxes[kept, :2]), np.minimum(box[2:], boxes[kept, 2:])
+        shared = np.prod(np.maximum(high - low, 0), axis=1)
+        if not (shared > _SAME_FACE_IOU * (areas[i] + areas[kept] - shared)).any():
+            kept.append(i)
+    return kept

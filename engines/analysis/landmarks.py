@@ -1,0 +1,127 @@
+"""FaceMesh: 468 landmarks of one face, or 478 with refined lips, lids and irises."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from engines.analysis.crop import Cropper, inverse_of
+from engines.analysis.topology import (
+    LEFT_IRIS,
+    POINTS,
+    REFINED_LEFT_EYE,
+    REFINED_LIPS,
+    REFINED_POINTS,
+    REFINED_RIGHT_EYE,
+    RIGHT_IRIS,
+    WEIGHTS,
+)
+from engines.errors import EngineError
+from engines.faces import Array, Detection, Floats, Image, Landmarks, Patch, Region
+from engines.runtime.base import Network
+from engines.runtime.onnx import OnnxNetwork
+
+_FILES: Final = {POINTS: "face_mesh_468.onnx", REFINED_POINTS: "face_mesh_478.onnx"}
+_MARGIN: Final = 1.5
+"""Side of the crop, in sizes of the face: what the network was trained with."""
+
+_EYES: Final = (33, 263)
+_RIGHT_LIDS, _LEFT_LIDS = REFINED_RIGHT_EYE[:16], REFINED_LEFT_EYE[:16]
+
+
+def region_of_detection(face: Detection) -> Region:
+    """Where to look for the landmarks of a face that a detector found."""
+    dx, dy = (face.keypoints[1] - face.keypoints[0]).tolist()
+    x, y = face.centre.tolist()
+    return Region(x, y, face.size * _MARGIN, math.atan2(dy, dx))
+
+
+def region_of_points(points: Floats) -> Region:
+    """Where to look for a face that was seen in the frame before.
+
+    Args:
+        points: (N, 2 or 3) landmarks, pixels of the frame.
+    """
+    flat = points[:POINTS, :2]
+    low, high = flat.min(0), flat.max(0)
+    x, y = ((low + high) / 2).tolist()
+    dx, dy = (flat[_EYES[1]] - flat[_EYES[0]]).tolist()
+    return Region(x, y, float((high - low).max()) * _MARGIN, math.atan2(dy, dx))
+
+
+class LandmarkNetwork:
+    """Reads the landmarks of one face out of a region of the frame.
+
+    Args:
+        points: 468, or 478 for refined lips, lids and irises at twice the cost.
+
+    Raises:
+        EngineError: The network cannot be opened or is not this one.
+    """
+
+    def __init__(self, points: int = POINTS) -> None:
+        self.points = points
+        self.network: Network = OnnxNetwork(WEIGHTS / _FILES[points])
+        self._side = self.network.input_specs[0].shape[1]
+        self._cropper = Cropper(self._side)
+        # Exporters name outputs as they like; sizes and order tell them apart.
+        by_size: dict[int, list[Array]] = {}
+        for out in self.network.outputs:
+            by_size.setdefault(out.size, []).append(out.reshape(-1))
+        refined = {142: 2, 160: 1, 10: 2} if points == REFINED_POINTS else {}
+        if {size: len(outs) for size, outs in by_size.items()} != {1: 1, POINTS * 3: 1, **refined}:
+            raise EngineError(
+                f"{self.network.name} is not the landmark network it should be.", "Install doppelcam again."
+            )
+        self._presence = by_size[1][0]
+        # The refined network ends in a sigmoid, the plain one in a logit.
+        self._is_logit = not refined
+        self._mesh = by_size[POINTS * 3][0].reshape(POINTS, 3)
+        self._refined = [
+            (list(where), by_size[len(where) * 2][order].reshape(-1, 2))
+            for where, order in (
+                (REFINED_LIPS, 0), (REFINED_RIGHT_EYE, 0), (REFINED_LEFT_EYE, 1), (RIGHT_IRIS, 0), (LEFT_IRIS, 1),
+            )
+            if refined
+        ]  # fmt: skip
+
+    def read(self, image: Image, region: Region) -> Landmarks:
+        """Reads one face.
+
+        Args:
+            image: The frame, BGR.
+            region: Where the face is.
+
+        Returns:
+            The landmarks, in pixels of the frame. Their patch is overwritten by the next call.
+        """
+        patch = self.network.inputs[0][0]
+        affine = self._cropper.read(image, region, patch, 0.0, 1.0)
+        self.network.run()
+        crop = np.empty((self.points, 3), np.float32)
+        crop[:POINTS] = self._mesh
+        for where, values in self._refined:
+            crop[where, :2] = values
+        if self._refined:
+            crop[list(RIGHT_IRIS), 2] = self._mesh[list(_RIGHT_LIDS), 2].mean()
+            crop[list(LEFT_IRIS), 2] = self._mesh[list(_LEFT_LIDS), 2].mean()
+        back = inverse_of(affine)
+        crop[:, :2] = crop[:, :2] @ back[:, :2].T + back[:, 2]
+        crop[:, 2] *= region.size / self._side
+        presence = float(self._presence[0])
+        if self._is_logit:
+            presence = 1 / (1 + math.exp(-min(max(presence, -60.0), 60.0)))
+        return Landmarks(crop, presence, Patch(patch, affine))
+
+    def acquire(self, image: Image, region: Region, passes: int = 3) -> Landmarks:
+        """Reads a face whose region is only roughly known: each pass looks where the last one found it."""
+        found = self.read(image, region)
+        for _ in range(passes - 1):
+            found = self.read(image, region_of_points(found.points))
+        return found
+
+    def close(self) -> None:
+        """Frees the network."""
+        self.network.close()

@@ -1,0 +1,1 @@
+"""One algorithm, several homes: what is done to pixels."""

@@ -1,0 +1,53 @@
+"""A name and photos in, a swapper out: the only file that knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from engines.analysis.source import SourceReader
+from engines.errors import EngineError, UsageError
+from engines.swap.base import AnySwapper
+from engines.swap.mesh import MeshSwapper
+
+SWAPPERS: Final = ("mesh",)
+
+
+def open_swapper(
+    name: str, device: str, photos: Sequence[Path], *, shape: float = 0.7, landmarks: int = 468
+) -> AnySwapper:
+    """Makes a swapper for some photos of one person; it still has to be opened.
+
+    Args:
+        name: As on the command line.
+        device: ``cpu``.
+        photos: Photos of one person.
+        shape: How far the live face takes on the photo's proportions, 0…1.
+        landmarks: 468 or 478, on the photo and on the live face.
+
+    Raises:
+        PhotoError: A photo cannot be used.
+        UsageError: There is none, or more than the swapper can use.
+        EngineError: There is no such swapper, or not on this device.
+    """
+    if name not in SWAPPERS:
+        raise EngineError(
+            f"There is no engine '{name}' in this version.", f"Use --engine {', '.join(SWAPPERS)}."
+        )
+    if device != "cpu":
+        raise EngineError(f"The engine {name} does not run on {device} in this version.", "Use --device cpu.")
+    if not photos:
+        raise UsageError(
+            "No face to put on was given.", "Name a photo of one person's face: --face person.jpg"
+        )
+    if len(photos) > 1:
+        raise UsageError(
+            f"The engine {name} takes one photo in this version, and {len(photos)} were given.",
+            "Keep the one that shows the face best, from the front.",
+        )
+    reader = SourceReader(landmarks)
+    try:
+        return MeshSwapper(reader.read(photos[0]), shape, landmarks)
+    finally:
+        reader.close()

@@ -1,0 +1,125 @@
+"""The light of the room on the skin of the photo."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cv2
+import numpy as np
+
+from engines.analysis.topology import (
+    LEFT_BROW,
+    LEFT_EYE_RINGS,
+    LIPS_BETWEEN,
+    LIPS_INNER,
+    LIPS_OUTER,
+    NOSTRILS,
+    OVAL,
+    POINTS,
+    RIGHT_BROW,
+    RIGHT_EYE_RINGS,
+    canonical,
+)
+from engines.faces import Floats, Patch
+from engines.kernels import cpu
+
+_REACH: Final = 1.6
+"""How far light is averaged over the face, in centimetres of the canonical face (15.5 wide)."""
+_GRID: Final = 64
+_DARKEST: Final = 0.02
+_LIMIT: Final = 4.0
+_LIGHT_SPREAD: Final = 0.9
+"""How far plain skin may be from the usual brightness of the face (logarithm): one-sided light is not hair."""
+_TINT_SPREAD: Final = 0.35
+
+
+def _skin() -> Floats:
+    """(468,) float32: 1 for vertices on plain skin."""
+    skin = np.ones(POINTS, np.float32)
+    for group in (
+        OVAL, LEFT_BROW, RIGHT_BROW, *LEFT_EYE_RINGS, *RIGHT_EYE_RINGS,
+        LIPS_OUTER, LIPS_INNER, *LIPS_BETWEEN, NOSTRILS,
+    ):  # fmt: skip
+        skin[list(group)] = 0
+    return skin
+
+
+class Light:
+    """Compares the skin of a face with that of another, broadly, vertex by vertex."""
+
+    def __init__(self) -> None:
+        points = canonical()
+        near = np.linalg.norm(points[:, None] - points[None], axis=2)
+        weights = np.exp(-0.5 * (near / _REACH) ** 2) * _skin()[None]
+        # Far from any skin (the chin's very border) the nearest skin still counts.
+        weights += 1e-4 * _skin()[None]
+        self._skin = _skin()
+        self._smooth = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+        self._grid = np.empty((_GRID, _GRID, 3), np.float32)
+        # Three colours of the live face, three of the photo, and the weight itself.
+        self._near = np.empty((7, POINTS), np.float32)
+        self._broad = np.empty((7, POINTS), np.float32)
+
+    def of_patch(self, patch: Patch, points: Floats) -> Floats:
+        """The colours of a live face at each vertex.
+
+        Args:
+            patch: The crop of the frame around the face.
+            points: (N, 3) landmarks, pixels of the frame.
+
+        Returns:
+            (468, 3) float32 B, G, R, 0…1.
+        """
+        cv2.resize(patch.image, (_GRID, _GRID), dst=self._grid, interpolation=cv2.INTER_AREA)
+        scale = _GRID / patch.image.shape[0]
+        places = points[:POINTS, :2] @ patch.affine[:, :2].T + patch.affine[:, 2]
+        return sample(self._grid, places * scale)[:, ::-1]
+
+    def gain(self, live: Floats, photo: Floats, known: Floats) -> Floats:
+        """What the photo's colours are multiplied by to be lit like the live face.
+
+        Both are averaged broadly and over the same vertices: plain skin that the photo shows and that is not
+        covered on the live face.
+
+        Args:
+            live: (468, 3) float32 B, G, R, 0…1: colours of the live face at each vertex.
+            photo: Likewise of the photo.
+            known: (468,) float32, 0…1: how far each vertex of the photo shows the face's skin.
+
+        Returns:
+            (468, 3) float32, ¼…4.
+        """
+        weight = known * _bare(live, self._skin)
+        np.multiply(live.T, weight, out=self._near[:3])
+        np.multiply(photo.T, weight, out=self._near[3:6])
+        self._near[6] = weight
+        cpu.weigh(self._smooth, self._near, self._broad)
+        ground = _DARKEST * self._broad[6] + 1e-9
+        gain = (self._broad[:3] + ground) / (self._broad[3:6] + ground)
+        return np.clip(gain.T, 1 / _LIMIT, _LIMIT)
+
+
+def sample(image: Floats, places: Floats) -> Floats:
+    """The pixels nearest to some places.
+
+    Args:
+        image: (H, W, C).
+        places: (N, 2) float32, pixels, corners at whole numbers.
+
+    Returns:
+        (N, C).
+    """
+    height, width = image.shape[:2]
+    x = np.clip(places[:, 0].astype(np.int32), 0, width - 1)
+    y = np.clip(places[:, 1].astype(np.int32), 0, height - 1)
+    return image[y, x]
+
+
+def _bare(live: Floats, skin: Floats) -> Floats:
+    """(468,) float32: how likely each vertex of the live face is bare skin and not hair, a hand or a frame."""
+    usual = np.median(live[skin > 0], axis=0)
+    off = np.log((live + _DARKEST) / (usual + _DARKEST))
+    light = off.mean(1)
+    tint = off - light[:, None]
+    distance = (light / _LIGHT_SPREAD) ** 2 + np.einsum("nc,nc->n", tint, tint) / _TINT_SPREAD**2
+    return np.asarray(1 / (1 + distance * distance), np.float32)

@@ -1,0 +1,178 @@
+"""Configuration in, a session with its parts out: the only file that knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from engines.errors import EngineError, UsageError
+from engines.open import open_swapper
+from engines.swap.base import AnySwapper, Progress
+from realtime.budget import Meter, Report, budget_for
+from realtime.clock import Clock, StopFlag, SystemClock
+from realtime.config import ENGINES, Config
+from realtime.guard import Guard
+from realtime.label import Label
+from realtime.offline import run_offline
+from realtime.pipeline import FaceTracker, Pipeline
+from realtime.select import Choice, Selector
+from realtime.session import Session
+from realtime.sinks.base import Sink
+from realtime.sinks.open import open_sink
+from realtime.sources.base import Source
+from realtime.sources.open import DEFAULT_FPS, make_source
+from realtime.track import Tracker
+
+_RECONNECT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What networks and kernels run on.
+
+    Attributes:
+        name: As in ``--device``.
+        why: Why this one was taken, where the user left the choice.
+    """
+
+    name: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything a run needs, made and not yet opened.
+
+    Attributes:
+        source: Where frames come from.
+        tracker: Finds faces.
+        swapper: Replaces them.
+        pipeline: The two, timed.
+        guard: What is shown when that cannot be trusted.
+        sinks: Where frames go.
+        meter: All times and counts.
+        clock: Time.
+        fps: Sends a second.
+        device: What it runs on.
+        stop: Ends it.
+    """
+
+    source: Source
+    tracker: Tracker
+    swapper: AnySwapper
+    pipeline: Pipeline
+    guard: Guard
+    sinks: Sequence[Sink]
+    meter: Meter
+    clock: Clock
+    fps: float
+    device: Device
+    stop: StopFlag
+
+    def nodes(self) -> dict[str, Mapping[str, int]]:
+        """Where every network really runs: nodes per provider. Known once the pipeline is open."""
+        return {**self.tracker.nodes, **self.swapper.nodes}
+
+    def session(self, progress: Progress, on_ready: Callable[[], None] | None = None) -> Session:
+        """A live session of these parts; there can be one only."""
+        return Session(
+            self.source, self.pipeline, self.guard, self.sinks, self.meter, self.clock, self.fps, self.stop,
+            progress=progress, on_ready=on_ready, reconnect_s=_RECONNECT_S,
+        )  # fmt: skip
+
+    def offline(self, progress: Progress) -> Report:
+        """Processes every frame of the source; see :func:`~realtime.offline.run_offline`."""
+        return run_offline(
+            self.source, self.pipeline, self.guard, self.sinks, self.meter, self.clock, self.stop, progress
+        )
+
+
+def assemble(
+    config: Config,
+    *,
+    clock: Clock | None = None,
+    watch: Callable[[Source], Source] = lambda source: source,
+    load: Callable[[FaceTracker], FaceTracker] = lambda tracker: tracker,
+    more_sinks: Sequence[Sink] = (),
+    source: Source | None = None,
+) -> Parts:
+    """Makes every part that a configuration asks for. Photos are read here; devices are not touched.
+
+    Args:
+        config: What is wanted.
+        clock: Time; the machine's by default.
+        watch: Wraps the source, to see what it gives.
+        load: Wraps the tracker, to add work to every frame.
+        more_sinks: Sinks beside those of the configuration.
+        source: In place of the one in the configuration.
+
+    Raises:
+        UsageError: No photo is given, or one cannot be used, or a source or a sink cannot be made.
+        EngineError: The engine or the device is not there.
+    """
+    clock = clock or SystemClock()
+    device = choose_device(config.device)
+    if config.engine not in ENGINES:
+        raise EngineError(
+            f"There is no engine '{config.engine}' in this version.", f"Use --engine {', '.join(ENGINES)}."
+        )
+    if not config.face:
+        raise UsageError(
+            "No face to put on was given.",
+            "Name a photo of one person's face from the front: doppelcam run --face person.jpg",
+        )
+    source = source or make_source(
+        config.source, size=config.size, fps=config.fps, clock=clock, seed=config.seed
+    )
+    fps = config.fps or (_own_rate(source) if config.source.startswith("file:") else DEFAULT_FPS)
+    meter = Meter(clock.now_ns(), {**budget_for(fps), **config.budget})
+    swapper = open_swapper(config.engine, device.name, config.face, landmarks=config.landmarks)
+    tracker = Tracker(
+        swapper.landmarks,
+        config.max_faces,
+        Selector(cast("Choice", config.select), config.max_faces),
+        config.detect_every,
+    )
+    label = Label() if config.label else None
+    metadata = {"title": "doppelcam", "engine": config.engine}
+    sinks = [
+        open_sink(spec, clock=clock, report=lambda: meter.report(clock.now_ns()), metadata=metadata)
+        for spec in config.sink
+    ]
+    return Parts(
+        source=watch(source),
+        tracker=tracker,
+        swapper=swapper,
+        pipeline=Pipeline(load(tracker), swapper, meter, clock, label),
+        guard=Guard(config.on_lost),
+        sinks=(*sinks, *more_sinks),
+        meter=meter,
+        clock=clock,
+        fps=fps,
+        device=device,
+        stop=StopFlag(clock),
+    )
+
+
+def _own_rate(source: Source) -> float:
+    """The rate of a file, which is known once it was opened."""
+    source.open()
+    try:
+        return source.fps
+    finally:
+        source.close()
+
+
+def choose_device(asked: str) -> Device:
+    """What to run on; never something else than was asked for.
+
+    Raises:
+        EngineError: It is not there.
+    """
+    if asked.startswith("cuda"):
+        raise EngineError(
+            f"The device {asked} was asked for, but this version has no GPU path: it runs on the CPU.",
+            "Use --device cpu, or --device auto.",
+        )
+    return Device("cpu", "no GPU path in this version" if asked == "auto" else "")

@@ -1,0 +1,1 @@
+"""Latency on this machine, from the terminal."""

@@ -1,0 +1,142 @@
+"""One run of a session that is measured, and the search for the highest rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from engines.errors import DoppelcamError, UsageError
+from engines.swap.base import Progress
+from realtime.assemble import assemble
+from realtime.bench.load import SlowTracker
+from realtime.bench.machine import CpuMeter, rss_mb
+from realtime.bench.result import Result
+from realtime.clock import Clock, SystemClock
+from realtime.config import Config
+from realtime.sources.base import Source
+
+_SETTLE_NS: Final = 500_000_000
+"""Frames of this time after the first swapped one are warm-up too: the cadence finds its phase."""
+_READY_NS: Final = 120_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to measure.
+
+    Attributes:
+        config: The session.
+        seconds: How long.
+        slow_ms: Work added to every frame.
+        face_width: Of the portrait's face, pixels; None for its own.
+    """
+
+    config: Config
+    seconds: float
+    slow_ms: float = 0.0
+    face_width: float | None = None
+
+
+def measure(task: Task, progress: Progress, clock: Clock | None = None) -> Result:
+    """Runs a session and measures it once the swap is on screen.
+
+    Args:
+        task: What to measure.
+        progress: Told what is being done.
+        clock: Time.
+
+    Raises:
+        DoppelcamError: The session failed, or no face was ever swapped.
+    """
+    clock = clock or SystemClock()
+    slow = task.slow_ms
+    parts = assemble(
+        task.config,
+        clock=clock,
+        source=_portrait(task, clock),
+        load=(lambda tracker: SlowTracker(tracker, slow)) if slow else lambda tracker: tracker,
+    )
+    first: list[int] = []
+    session = parts.session(progress, lambda: first.append(clock.now_ns()))
+    cpu, began = CpuMeter(), clock.now_ns()
+    try:
+        session.start()
+        while not session.ready.is_set() and not session.wait(clock.now_ns() + _SETTLE_NS // 5):
+            if clock.now_ns() - began > _READY_NS:
+                break
+        session.wait(clock.now_ns() + _SETTLE_NS)
+        progress(f"measuring for {task.seconds:g} s")
+        parts.meter.reset(clock.now_ns())
+        cpu.reset()
+        session.wait(clock.now_ns() + round(task.seconds * 1e9))
+        # Before it ends: the farewell of a session is not what is measured.
+        report, percent, memory = session.report(), cpu.percent(), rss_mb()
+        nodes, size = parts.nodes(), parts.source.size
+    finally:
+        session.stop()
+    session.check()
+    if not first or not report.counts.get("processed"):
+        raise DoppelcamError(
+            f"No face was swapped, so there is nothing to measure: none is seen in {parts.source.name}.",
+            "Use a --source with a face that is large enough, or a longer one.",
+        )
+    return Result(
+        task.config,
+        parts.device.name,
+        nodes,
+        size,
+        parts.fps,
+        report,
+        (first[0] - began) / 1e6,
+        percent,
+        memory,
+    )
+
+
+def _portrait(task: Task, clock: Clock) -> Source | None:
+    """A portrait whose face has a width of its own; None where the configuration's source will do."""
+    if task.face_width is None:
+        return None
+    kind, _, path = task.config.source.partition(":")
+    if kind != "portrait":
+        raise UsageError("--face-width is for a portrait.", "Leave it out, or use --source portrait.")
+    from pathlib import Path
+
+    from realtime.sources.open import DEFAULT_FPS, DEFAULT_SIZE
+    from realtime.sources.portrait import PortraitSource
+
+    return PortraitSource(
+        path=Path(path).expanduser() if path else None, size=task.config.size or DEFAULT_SIZE,
+        fps=task.config.fps or DEFAULT_FPS, clock=clock, seed=task.config.seed, face_width=task.face_width,
+    )  # fmt: skip
+
+
+def highest_rate(holds: Callable[[float], bool], low: float, high: float, steps: int = 7) -> float | None:
+    """The highest rate that holds, by bisection.
+
+    Args:
+        holds: Whether nothing is dropped at a rate. Asked twice before a rate is given up, for a machine that
+            does something else for a moment drops a frame at any rate.
+        low: The lowest rate of interest, frames a second.
+        high: The highest.
+        steps: How often the range is halved, at most.
+
+    Returns:
+        Frames a second, a whole number; None if not even ``low`` holds.
+    """
+
+    def surely(rate: float) -> bool:
+        return holds(rate) or holds(rate)
+
+    low, high = round(low), round(high)
+    if not surely(low):
+        return None
+    if surely(high):
+        return high
+    for _ in range(steps):
+        middle = round((low + high) / 2)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if surely(middle) else (low, middle)
+    return low

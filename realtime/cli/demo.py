@@ -1,0 +1,47 @@
+"""``doppelcam demo``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.text import Text
+
+from engines.errors import DoppelcamError
+from realtime.assemble import assemble
+from realtime.cli.live import follow
+from realtime.cli.parser import given_flags
+from realtime.config import DEMO
+from realtime.config_load import from_flags
+from realtime.demo import PICTURE, folder_for, gallery_for, note_of, with_sink, write_picture
+from realtime.gallery import GallerySink, WatchedSource
+from realtime.show import short_path, stdout
+from realtime.sources.open import DEFAULT_FPS
+
+
+def main(args: argparse.Namespace) -> int:
+    """Shows it at work, and leaves a picture."""
+    config = from_flags(given_flags(args), DEMO)
+    folder = folder_for(args.output)
+    config = with_sink(config, folder)
+    gallery = gallery_for(config, config.fps or DEFAULT_FPS)
+    parts = assemble(
+        config, watch=lambda source: WatchedSource(source, gallery), more_sinks=[GallerySink(gallery)]
+    )
+    report = follow(parts, config)
+    if not gallery.pairs:
+        raise DoppelcamError(
+            "The demo ended before a face was swapped.",
+            "Give it longer: --duration 30, or see: doppelcam doctor",
+        )
+    picture = folder / PICTURE
+    console = stdout()
+    console.print()
+    for sink in config.sink:
+        kind, _, path = sink.partition(":")
+        if kind == "file":
+            console.print(Text.assemble(("video    ", "dim"), short_path(Path(path))))
+    note = note_of(report, parts.source.size, parts.device.name)
+    if write_picture(gallery.pairs, config.face[0], note, picture):
+        console.print(Text.assemble(("picture  ", "dim"), short_path(picture)))
+    return 0

@@ -1,0 +1,225 @@
+"""A session while it runs: what is shown until it ends, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.status import Status
+from rich.text import Text
+
+from realtime import __version__
+from realtime.assemble import Parts
+from realtime.budget import Report
+from realtime.config import Config
+from realtime.session import Session, Snapshot, State
+from realtime.show import clean, counts_line, facts, latency_table, nodes_line, stderr, stdout
+
+_GLANCE_NS: Final = 100_000_000
+_REFRESH_NS: Final = 250_000_000
+_PLAIN_NS: Final = 5_000_000_000
+_PATIENCE_S: Final = 1.0
+
+_STATES: Final[dict[State, tuple[str, str]]] = {
+    "starting": ("starting", "dim"),
+    "live": ("live", "green"),
+    "veiled": ("veiled: no face that can be trusted", "yellow"),
+    "lost": ("camera lost, looking for it", "yellow"),
+}
+
+
+class Preparing(AbstractContextManager["Preparing"]):
+    """Says what is being prepared, where there is something to wait for.
+
+    Args:
+        console: Where to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+        self._began: float | None = None
+        self._said = ""
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._status = self._console.status("Starting …", spinner="dots")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.done()
+
+    def __call__(self, line: str) -> None:
+        """One step, as engines tell it; called by the process thread."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        kernel = re.match(r"kernel (\d+/\d+)", line)
+        said = (
+            f"Preparing kernels for this machine (once): {kernel[1]} …"
+            if kernel
+            else f"{line[:1].upper()}{line[1:]} …"
+        )
+        if self._status is not None:
+            self._status.update(Text(said))
+        elif now - self._began > _PATIENCE_S and said != self._said:
+            # A start that takes no time needs no words in a log.
+            self._said = said
+            self._console.print(said, markup=False)
+
+    def done(self) -> None:
+        """There is nothing to wait for any more; may be called twice."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+def introduce(console: Console, config: Config, parts: Parts) -> None:
+    """What runs where; printed once everything is open."""
+    width, height = parts.source.size
+    fourcc = getattr(parts.source, "fourcc", "")
+    source = (
+        f"{parts.source.name}, {width}×{height} at {parts.source.fps:g} fps{' ' + fourcc if fourcc else ''}"
+    )
+    engine = (
+        f"{parts.swapper.name} on {parts.device.name}{': ' + parts.device.why if parts.device.why else ''}"
+    )
+    lost = "the real face is SHOWN" if config.on_lost == ("passthrough",) else ", then ".join(config.on_lost)
+    rows = [("source", clean(source)), ("engine", engine)]
+    nodes = parts.nodes()
+    for number, (network, providers) in enumerate(nodes.items()):
+        rows.append(("networks" if number == 0 else "", nodes_line({network: providers})))
+    rows += [
+        ("sinks", clean(", ".join(sink.name for sink in parts.sinks[: len(config.sink)]))),
+        ("guard", f"a face that cannot be swapped: {lost}"),
+        ("label", "on, in the bottom left corner" if config.label else "off"),
+    ]
+    console.print(Text(f"doppelcam {__version__}", "bold"))
+    console.print(facts(rows))
+
+
+def follow(parts: Parts, config: Config) -> Report:
+    """Runs a session to its end.
+
+    Its state goes to stderr: on a terminal as a table that is kept up to date, elsewhere as a line now and
+    then. At the end, whatever ended it, what was measured goes to stdout.
+
+    Args:
+        parts: What to run; not yet opened.
+        config: What was asked for.
+
+    Returns:
+        What was measured.
+
+    Raises:
+        DoppelcamError: The first error of the session, once it has ended.
+        KeyboardInterrupt: Ctrl-C, likewise.
+    """
+    console, clock = stderr(), parts.clock
+    with Preparing(console) as preparing:
+        session = parts.session(preparing)
+        try:
+            session.start()
+            while session.snapshot().state == "starting" and not session.wait(clock.now_ns() + _GLANCE_NS):
+                pass
+            began = clock.now_ns()
+            preparing.done()
+            if not parts.stop:
+                introduce(console, config, parts)
+                _watch(session, parts, config, console, began)
+        finally:
+            session.stop()
+            preparing.done()
+            summary(session.report(), parts)
+    session.check()
+    return session.report()
+
+
+def _watch(session: Session, parts: Parts, config: Config, console: Console, began_ns: int) -> None:
+    until = None if config.duration is None else began_ns + round(config.duration * 1e9)
+    advised = False
+    with _OnTerminal(console, heading(parts)) if console.is_terminal else _Plain(console, began_ns) as show:
+        while True:
+            now = parts.clock.now_ns()
+            if until is not None and now >= until:
+                return
+            if session.wait(now + _REFRESH_NS if until is None else min(now + _REFRESH_NS, until)):
+                return
+            show.update(session.snapshot(), parts.clock.now_ns())
+            advice = "" if advised else getattr(parts.source, "advice", "")
+            if advice:
+                advised = True
+                console.print(Text(advice, "yellow"))
+
+
+def heading(parts: Parts) -> str:
+    """What a table of latencies is about."""
+    width, height = parts.source.size
+    return f"{width}×{height} at {parts.fps:g} fps"
+
+
+def summary(report: Report, parts: Parts) -> None:
+    """What was measured, on stdout; nothing if nothing was."""
+    if not report.counts.get("sent"):
+        return
+    console = stdout()
+    console.print()
+    console.print(latency_table(report, heading(parts)))
+    console.print(Text(counts_line(report), "dim"))
+
+
+class _OnTerminal(AbstractContextManager["_OnTerminal"]):
+    def __init__(self, console: Console, title: str) -> None:
+        self._title = title
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def update(self, snapshot: Snapshot, now_ns: int) -> None:
+        """Shows how it is going now."""
+        self._live.update(view(snapshot, self._title), refresh=True)
+
+
+class _Plain(AbstractContextManager["_Plain"]):
+    def __init__(self, console: Console, began_ns: int) -> None:
+        self._console, self._due = console, began_ns + _PLAIN_NS
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to undo."""
+
+    def update(self, snapshot: Snapshot, now_ns: int) -> None:
+        """Says how it is going, if it is time to."""
+        if now_ns < self._due:
+            return
+        self._due += _PLAIN_NS
+        self._console.print(line(snapshot), markup=False)
+
+
+def line(snapshot: Snapshot) -> str:
+    """How it is going, for a log."""
+    report = snapshot.report
+    age = f"frame age {report.frame_age.p50:.1f} ms" if report.frame_age.n else "no frame yet"
+    return f"{_STATES[snapshot.state][0]} · {age} · {counts_line(report)}"
+
+
+def view(snapshot: Snapshot, title: str) -> RenderableType:
+    """How it is going, for a terminal."""
+    words, style = _STATES[snapshot.state]
+    head = Text.assemble(("● ", style), (words, style), ("   " + counts_line(snapshot.report), "dim"))
+    return Group("", head, "", latency_table(snapshot.report, title), Text("Ctrl-C ends it", "dim"))

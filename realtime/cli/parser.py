@@ -1,0 +1,175 @@
+"""What can be typed. Values are checked elsewhere, the same way whichever door they come in by."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from engines.errors import UsageError
+from realtime import __version__
+from realtime.config import BENCH, BY_NAME, DEMO, OPTIONS, Config, Option, typed
+
+_OPTION_DEST: Final = "option_"
+
+_ENGINE_OPTIONS: Final = ("max-faces", "detect-every", "landmarks", "engine", "device")
+
+_ABOUT: Final = "A real-time virtual camera that puts another face on yours, with or without a GPU."
+
+_EXAMPLES: Final = {
+    "": "doppelcam demo\ndoppelcam run --face person.jpg\ndoppelcam doctor",
+    "demo": "doppelcam demo\ndoppelcam demo --face person.jpg --duration 5 --output pictures",
+    "run": "doppelcam run --face person.jpg\n"
+    "doppelcam run --face front.jpg side.jpg --source camera:1 --size 1920x1080 --on-lost hold,slate\n"
+    "doppelcam run --face person.jpg --source file:in.mp4 --sink file:out.mp4 --offline",
+    "bench": "doppelcam bench --seconds 5\n"
+    "doppelcam bench --json --size 1920x1080 > before.json\n"
+    "doppelcam bench --size 1920x1080 --compare before.json --enforce",
+    "devices": "doppelcam devices --json",
+    "doctor": "doppelcam doctor",
+    "config": "doppelcam config show",
+    "config show": "doppelcam config show --config studio.toml --fps 25",
+    "config validate": "doppelcam config validate studio.toml",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Mistakes become the same kind of error as all others."""
+
+    def error(self, message: str) -> NoReturn:
+        from realtime.config_load import did_you_mean
+
+        unknown = re.search(r"unrecognized arguments: (.*)", message)
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        help_line = f"See: {self.prog} --help"
+        if unknown:
+            word = unknown[1].split()[0]
+            known = [flag for action in self.every_action() for flag in action.option_strings]
+            raise UsageError(f"{self.prog} does not know '{word}'.", did_you_mean(word, known) or help_line)
+        if choice:
+            names = [name.strip(" '") for name in choice[2].split(",")]
+            raise UsageError(f"There is no verb '{choice[1]}'.", did_you_mean(choice[1], names) or help_line)
+        raise UsageError(message[0].upper() + message[1:] + ".", help_line)
+
+    def every_action(self) -> Iterable[argparse.Action]:
+        """Of this parser and of its verbs."""
+        for action in self._actions:
+            yield action
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    yield from parser.every_action()
+
+
+def _example(name: str) -> str:
+    lines = _EXAMPLES[name].splitlines()
+    return ("examples:" if len(lines) > 1 else "example:") + "".join(f"\n  {line}" for line in lines)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS,
+                        help="log to stderr, and show where an error came from")  # fmt: skip
+    parser = _Parser("doppelcam", description=_ABOUT, epilog=_example(""), formatter_class=_formatter,
+                     parents=[common], allow_abbrev=False)  # fmt: skip
+    parser.set_defaults(verbose=False, verb=None)
+    parser.add_argument("--version", action="version", version=f"doppelcam {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", title="verbs")
+
+    def verb(name: str, about: str, parent: Any = verbs) -> _Parser:
+        sub: _Parser = parent.add_parser(
+            name.split()[-1], help=about, description=about[0].upper() + about[1:] + ".",
+            epilog=_example(name), formatter_class=_formatter, parents=[common], allow_abbrev=False,
+        )  # fmt: skip
+        sub.set_defaults(verb=name.split()[0])
+        return sub
+
+    _demo(verb("demo", "show it at work for ten seconds, with no camera and no download"))
+    _run(verb("run", "be the camera, until Ctrl-C"))
+    _bench(verb("bench", "measure latency on this machine"))
+    _json(verb("devices", "list cameras and virtual cameras"))
+    _json(verb("doctor", "find out why it does not work, and what mends it"))
+    config = verb("config", "show or check the configuration")
+    config.set_defaults(action=None, usage=config.format_help)
+    actions = config.add_subparsers(metavar="ACTION", title="actions")
+    show = verb("config show", "show what would be used and where each value came from", actions)
+    show.set_defaults(action="show")
+    _json(show)
+    _file(show)
+    _options(show, (option.name for option in OPTIONS), Config())
+    validate = verb("config validate", "check a configuration file", actions)
+    validate.set_defaults(action="validate")
+    validate.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="default: the file that run would use"
+    )
+    return parser
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28, width=100)
+
+
+def _demo(parser: _Parser) -> None:
+    _options(parser, ("face", "source", "size", "fps", "duration", "seed", *_ENGINE_OPTIONS), DEMO)
+    sink = "where frames go (default: the virtual camera if there is one, else doppelcam-demo.mp4)"
+    _add(parser, replace(BY_NAME["sink"], help=sink), None)
+    parser.add_argument("--output", type=Path, default=Path(), metavar="DIR",
+                        help="folder of the video and the picture (default: this one)")  # fmt: skip
+
+
+def _run(parser: _Parser) -> None:
+    _options(parser, (option.name for option in OPTIONS), Config())
+    _file(parser)
+
+
+def _bench(parser: _Parser) -> None:
+    _options(parser, ("source", "face", "size", "fps", "seed", "budget", *_ENGINE_OPTIONS), BENCH)
+    parser.add_argument("--seconds", default="10", metavar="S", help="how long to measure (default: 10)")
+    parser.add_argument("--face-width", metavar="PX", help="width of the portrait's face, pixels")
+    parser.add_argument("--slow", default="0", metavar="MS", help="add so much work to every frame")
+    parser.add_argument(
+        "--max", action="store_true", help="find the highest rate at which nothing is dropped"
+    )
+    parser.add_argument("--enforce", action="store_true", help="exit with 5 if a budget was missed")
+    parser.add_argument(
+        "--compare", type=Path, metavar="OLD.json", help="show an earlier result beside this one"
+    )
+    _json(parser)
+
+
+def _json(parser: _Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+
+
+def _file(parser: _Parser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file (TOML)")
+
+
+def _options(parser: _Parser, names: Iterable[str], defaults: Config) -> None:
+    for name in names:
+        _add(parser, BY_NAME[name], getattr(defaults, BY_NAME[name].field))
+
+
+def _add(parser: _Parser, option: Option, default: Any) -> None:
+    shape: dict[str, Any] = {"metavar": option.metavar}
+    if option.kind == "switch":
+        shape = {"action": argparse.BooleanOptionalAction}
+    elif option.kind == "many":
+        shape |= {"action": "extend", "nargs": "+"}
+    # A picture that ships with the package has a path that says nothing.
+    built_in = isinstance(default, tuple) and default and isinstance(default[0], Path)
+    usual = default[0].stem.title() if built_in else typed(default)
+    parser.add_argument(f"--{option.name}", dest=_OPTION_DEST + option.field, default=argparse.SUPPRESS,
+                        help=option.help + (f" (default: {usual})" if usual else ""), **shape)  # fmt: skip
+
+
+def given_flags(args: argparse.Namespace) -> dict[str, Any]:
+    """The values of options that were typed, by option name."""
+    return {
+        option.name: getattr(args, _OPTION_DEST + option.field)
+        for option in OPTIONS
+        if hasattr(args, _OPTION_DEST + option.field)
+    }

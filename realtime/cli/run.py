@@ -1,0 +1,27 @@
+"""``doppelcam run``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from realtime.assemble import assemble
+from realtime.cli.live import Preparing, follow, introduce, summary
+from realtime.cli.parser import given_flags
+from realtime.config_load import load
+from realtime.show import stderr
+
+
+def main(args: argparse.Namespace) -> int:
+    """Is the camera until it is stopped, or makes a file from a file."""
+    config = load(given_flags(args), os.environ, args.config).config
+    parts = assemble(config)
+    if not config.offline:
+        follow(parts, config)
+        return 0
+    console = stderr()
+    with Preparing(console) as preparing:
+        report = parts.offline(preparing)
+    introduce(console, config, parts)
+    summary(report, parts)
+    return 0

@@ -1,0 +1,96 @@
+"""The main job with nothing at hand: a portrait for a camera, another face on it, a video and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from engines.analysis.source import SourceReader
+from engines.errors import UsageError
+from realtime import __version__
+from realtime.budget import Report
+from realtime.config import Config
+from realtime.gallery import Gallery, Pair
+from realtime.picture import save, side_by_side
+from realtime.sinks.virtualcam import list_virtual_cameras
+
+VIDEO: Final = "doppelcam-demo.mp4"
+PICTURE: Final = "doppelcam-demo.png"
+
+_MOMENTS: Final = 12
+"""How many moments there are to choose the picture from."""
+
+
+def with_sink(config: Config, folder: Path) -> Config:
+    """The configuration with somewhere to send frames: the virtual camera if one is ready, else a video.
+
+    Args:
+        config: ``sink`` is left alone if it has any.
+        folder: Where the video goes.
+    """
+    if config.sink:
+        return config
+    if any(camera.ready for camera in list_virtual_cameras()):
+        return replace(config, sink=("virtualcam",))
+    return replace(config, sink=(f"file:{folder / VIDEO}",))
+
+
+def folder_for(path: Path) -> Path:
+    """The folder the results go to, made if it is not there.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"The folder {path} cannot be made: {error.strerror}.", "Name another with --output."
+        ) from error
+    return path
+
+
+def gallery_for(config: Config, fps: float) -> Gallery:
+    """A gallery that spreads its moments over the demo."""
+    seconds = config.duration or 10.0
+    return Gallery(every=round(seconds * fps / (_MOMENTS + 1)), most=_MOMENTS)
+
+
+def note_of(report: Report, size: tuple[int, int], device: str) -> str:
+    """What was measured, in one line."""
+    measured = f"{size[0]}x{size[1]} · {report.fps('sent'):.0f} fps · {report.process.p50:.1f} ms a frame"
+    return f"doppelcam {__version__} · {measured} on the {device.upper()}"
+
+
+def write_picture(pairs: Sequence[Pair], photo: Path, note: str, path: Path) -> bool:
+    """Writes the side by side.
+
+    Args:
+        pairs: Moments to choose from.
+        photo: Whose face was put on.
+        note: A line below.
+        path: The PNG.
+
+    Returns:
+        Whether there was a moment to show.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    reader = SourceReader()
+    try:
+        face = reader.read(photo)
+    finally:
+        reader.close()
+    picture = side_by_side(pairs, face, note)
+    if picture is None:
+        return False
+    try:
+        save(picture, path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}.", "Name another folder with --output."
+        ) from error
+    return True

@@ -1,0 +1,259 @@
+"""Every check that explains why it does not work, each failure with the line that mends it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final, Literal
+
+from engines.analysis.topology import WEIGHTS
+from engines.errors import DoppelcamError
+from realtime.bench.machine import usable_cores
+
+State = Literal["ok", "missing", "failed"]
+
+_NEEDED: Final = {
+    "av": "av",
+    "numba": "numba",
+    "numpy": "numpy",
+    "opencv-python-headless": "cv2",
+    "pillow": "PIL",
+    "pyvirtualcam": "pyvirtualcam",
+    "rich": "rich",
+}
+"""Distribution and the module it brings."""
+
+_OLDEST_PYTHON: Final = (3, 11)
+_CODECS: Final = {"libx264": "recording to .mp4", "ffv1": "recording to .mkv"}
+_REINSTALL: Final = "pip install --force-reinstall doppelcam"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        state: ``failed`` stops the program; ``missing`` only takes away what it would be used for.
+        found: What was found.
+        fix: The line that mends it; empty when all is well.
+    """
+
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def examine() -> Iterator[Check]:
+    """Makes every check, one after the other; none of them stops the others."""
+    for name, check in _CHECKS:
+        try:
+            yield from check()
+        except DoppelcamError as error:
+            yield Check(name, "failed", error.what, error.fix)
+        except Exception as error:  # a check that trips over a broken installation is its own finding
+            yield Check(name, "failed", f"{type(error).__name__}: {error}", _REINSTALL)
+
+
+def _python() -> Iterable[Check]:
+    found = f"{platform.python_version()} ({platform.machine()}, {platform.system()})"
+    if sys.version_info < _OLDEST_PYTHON:
+        yield Check("Python", "failed", found, "Install Python 3.11 or newer.")
+    else:
+        yield Check("Python", "ok", found)
+
+
+def _packages() -> Iterable[Check]:
+    versions = []
+    for distribution, module in _NEEDED.items():
+        try:
+            importlib.import_module(module)
+            versions.append(f"{distribution} {_version(distribution)}")
+        except ImportError as error:
+            yield Check(distribution, "failed", f"cannot be imported: {error}", f"pip install {distribution}")
+    yield Check("packages", "ok", ", ".join(versions))
+
+
+def _version(distribution: str) -> str:
+    # OpenCV comes under four names; whichever is there brings the module.
+    names = (
+        [distribution, "opencv-python", "opencv-contrib-python"]
+        if "opencv" in distribution
+        else [distribution]
+    )
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return "(version unknown)"
+
+
+def check_weights(folder: Path = WEIGHTS) -> Iterable[Check]:
+    """Whether the networks that ship with the package are whole.
+
+    Args:
+        folder: Where they lie, with a ``SHA256SUMS`` beside them.
+    """
+    sums = folder / "SHA256SUMS"
+    if not sums.is_file():
+        yield Check("weights", "missing", "the list of checksums is not there to compare with", _REINSTALL)
+        return
+    broken = False
+    lines = [line.split() for line in sums.read_text("ascii").splitlines() if line.strip()]
+    for expected, name in lines:
+        path = folder / name.lstrip("*")
+        if not path.is_file():
+            broken = True
+            yield Check("weights", "failed", f"{path.name} is missing", _REINSTALL)
+            continue
+        actual = hashlib.sha256(path.read_bytes()).hexdigest()
+        if actual != expected:
+            broken = True
+            found = f"{path.name} is damaged: sha256 {actual[:12]}… and not {expected[:12]}…"
+            yield Check("weights", "failed", found, _REINSTALL)
+    if not broken:
+        yield Check("weights", "ok", f"{len(lines)} files, sha256 as published")
+
+
+def _runtime() -> Iterable[Check]:
+    from engines.analysis.landmarks import LandmarkNetwork
+    from engines.runtime.onnx import runtime_version
+
+    landmarks = LandmarkNetwork()
+    try:
+        landmarks.network.run()
+        ran = " + ".join(f"{provider} {count} nodes" for provider, count in landmarks.network.nodes.items())
+        name = landmarks.network.name
+    finally:
+        landmarks.close()
+    yield Check("ONNX Runtime", "ok", f"{runtime_version()}, ran {name}: {ran}")
+
+
+def check_kernels(cache: Callable[[], Path | None] | None = None) -> Iterable[Check]:
+    """Whether numba compiles here and can keep what it compiled.
+
+    Args:
+        cache: Where it keeps machine code; None where it found no place.
+    """
+    import numba
+
+    from engines.kernels import cpu
+
+    cpu.warm_up(lambda _: None)
+    folder = (cache or _kernel_cache)()
+    if folder is None or not os.access(_nearest(folder), os.W_OK):
+        place = folder or "a cache folder"
+        fix = "export NUMBA_CACHE_DIR=~/.cache/numba"
+        yield Check("kernels", "missing", f"compile, but {place} cannot be written: every start is slow", fix)
+    else:
+        yield Check("kernels", "ok", f"numba {numba.__version__} compiles, cache in {folder}")
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the one it would be made in."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _kernel_cache() -> Path | None:
+    from engines.kernels import cpu
+
+    kept: str | None = cpu.composite.stats.cache_path
+    return Path(kept) if kept else None
+
+
+def _cameras() -> Iterable[Check]:
+    from realtime.sources.camera import list_cameras
+
+    cameras = list_cameras()
+    for camera in cameras:
+        yield Check("camera", "ok", camera.name)
+    if not cameras:
+        yield Check("camera", "missing", "none found", _no_camera())
+    yield from check_access(Path("/dev"))
+
+
+def _no_camera() -> str:
+    if Path("/.dockerenv").exists():
+        return "Start the container with --device /dev/video0"
+    return "Plug one in and see: doppelcam devices; without one: doppelcam demo"
+
+
+def check_access(devices: Path) -> Iterable[Check]:
+    """Whether the video devices may be opened.
+
+    Args:
+        devices: Where the system keeps them.
+    """
+    nodes = sorted(devices.glob("video*"))
+    refused = [node.name for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
+    if refused:
+        yield Check("permission", "failed", f"not for {', '.join(refused)}",
+                    "sudo usermod -aG video $USER   (then log in again)")  # fmt: skip
+    elif nodes:
+        yield Check("permission", "ok", f"to open {', '.join(node.name for node in nodes)}")
+
+
+def _virtual_cameras() -> Iterable[Check]:
+    from realtime.sinks.virtualcam import list_virtual_cameras
+
+    cameras = list_virtual_cameras()
+    for camera in cameras:
+        state: State = "ok" if camera.ready else "failed"
+        yield Check("virtual camera", state, f"{camera.name} ({camera.path})", camera.why_not)
+    if not cameras:
+        yield Check("virtual camera", "missing", "none found", make_virtual_camera())
+
+
+def make_virtual_camera() -> str:
+    """What to do on this system to get a virtual camera."""
+    if sys.platform.startswith("linux"):
+        from realtime.sinks.virtualcam import LOAD_MODULE
+
+        return LOAD_MODULE
+    return "Install OBS Studio, and start and stop its virtual camera once."
+
+
+def _codecs() -> Iterable[Check]:
+    import av
+
+    missing = [codec for codec in _CODECS if codec not in av.codecs_available]
+    for codec in missing:
+        yield Check("codecs", "missing", f"no {codec}: {_CODECS[codec]} is not possible", "pip install -U av")
+    if not missing:
+        yield Check("codecs", "ok", ", ".join(_CODECS))
+
+
+def _cores() -> Iterable[Check]:
+    cores = usable_cores()
+    if cores < 2:
+        found = "1: capture, swap and output have to share it"
+        yield Check("cores", "missing", found, "Use a smaller --size or a lower --fps.")
+    else:
+        yield Check("cores", "ok", str(cores))
+
+
+_CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Check]]], ...]] = (
+    ("Python", _python),
+    ("packages", _packages),
+    ("cores", _cores),
+    ("weights", check_weights),
+    ("ONNX Runtime", _runtime),
+    ("kernels", check_kernels),
+    ("codecs", _codecs),
+    ("camera", _cameras),
+    ("virtual camera", _virtual_cameras),
+)

@@ -1,0 +1,223 @@
+"""Frame in, frame with another face out. Synchronous, no threads, no I/O."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from engines.errors import DoppelcamError, EngineError
+from engines.faces import Face, Image
+from engines.swap.base import AnySwapper, Progress
+from realtime.budget import Meter
+from realtime.clock import Clock
+from realtime.frame import Frame
+from realtime.label import Label
+
+log = logging.getLogger(__name__)
+
+MOST_FAILURES = 30
+"""Frames in a row that may fail before the session ends: a second of them is no accident."""
+
+
+class FaceTracker(Protocol):
+    """Finds the faces to swap and follows them.
+
+    Attributes:
+        lost: Whether a face that was followed is gone.
+        skipped_detections: How many frames needed no detector so far.
+    """
+
+    lost: bool
+    skipped_detections: int
+
+    def open(self, progress: Progress) -> None:
+        """Loads and warms up its networks.
+
+        Raises:
+            EngineError: One of them is missing or does not run.
+        """
+        ...
+
+    def track(self, image: Image, now_ns: int) -> Sequence[Face]:
+        """The faces to swap, in order; empty when none can be trusted. The image stays as it is."""
+        ...
+
+    def close(self) -> None:
+        """Frees everything; may be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one frame.
+
+    Attributes:
+        frame: The frame that came in, painted. Half painted when something failed.
+        faces: How many faces were chosen to be swapped.
+        trusted: There was a face, and every one of them was swapped and blended with finite numbers.
+        error: Why it is not trusted; None when there simply was no face.
+    """
+
+    frame: Frame
+    faces: int
+    trusted: bool
+    error: DoppelcamError | None = None
+
+
+class Pipeline:
+    """Track, swap, blend, label. One thread opens, uses and closes it.
+
+    Args:
+        tracker: Finds and follows faces.
+        swapper: Works out and paints new faces.
+        meter: Gets the times of the stages.
+        clock: Where the times come from.
+        label: The mark painted into trusted frames; None for no mark.
+        most_failures: Frames in a row that may fail before :meth:`process` gives up.
+    """
+
+    def __init__(
+        self,
+        tracker: FaceTracker,
+        swapper: AnySwapper,
+        meter: Meter,
+        clock: Clock,
+        label: Label | None,
+        most_failures: int = MOST_FAILURES,
+    ) -> None:
+        self._tracker = tracker
+        self._swapper = swapper
+        self._meter = meter
+        self._clock = clock
+        self._label = label
+        self._most_failures = most_failures
+        self._failures = 0
+        self._skipped = 0
+        self._logged: set[str] = set()
+
+    @property
+    def swapper(self) -> AnySwapper:
+        """The swapper in use."""
+        return self._swapper
+
+    def open(self, progress: Progress) -> None:
+        """Opens the tracker and the swapper.
+
+        Raises:
+            EngineError: One of them does not work.
+        """
+        self._tracker.open(progress)
+        self._swapper.open(progress)
+        self._skipped = self._tracker.skipped_detections
+
+    def replace_swapper(self, swapper: AnySwapper, progress: Progress) -> None:
+        """Opens another swapper and goes on with it. Called by the process thread between frames.
+
+        Raises:
+            EngineError: The new one does not work; it is closed and the old one goes on.
+        """
+        try:
+            swapper.open(progress)
+        except BaseException:
+            swapper.close()
+            raise
+        old, self._swapper = self._swapper, swapper
+        self._failures = 0
+        old.close()
+
+    def process(self, frame: Frame) -> Outcome:
+        """Puts the new face on every chosen face of the frame, in place.
+
+        A failure makes an outcome that is not trusted, whatever kind of failure it is: the real face must not
+        be shown because of a fault of ours.
+
+        Args:
+            frame: Owned by the caller and handed over.
+
+        Raises:
+            EngineError: It failed for many frames in a row.
+        """
+        began = self._clock.now_ns()
+        faces, error = 0, None
+        try:
+            faces = self._paint(frame, began)
+        except Exception as caught:
+            error = self._failed(caught)
+        else:
+            self._failures = 0
+        skipped = self._tracker.skipped_detections
+        self._meter.count("skipped_detection", skipped - self._skipped)
+        self._skipped = skipped
+        self._meter.process(self._clock.now_ns() - began)
+        return Outcome(frame, faces, faces > 0 and error is None, error)
+
+    def close(self) -> None:
+        """Closes the tracker and the swapper; may be called twice."""
+        try:
+            self._tracker.close()
+        finally:
+            self._swapper.close()
+
+    def _paint(self, frame: Frame, began: int) -> int:
+        now, swapper, image = self._clock.now_ns, self._swapper, frame.image
+        faces = self._tracker.track(image, frame.captured_ns)
+        at = now()
+        self._meter.stage("track", at - began)
+        swap_ns = blend_ns = 0
+        for face in faces:
+            if not (all_finite(face.points) and math.isfinite(face.presence)):
+                raise EngineError("The tracker gave a face that is not made of numbers.")
+            layer = swapper.swap(image, face)
+            if not all_finite(layer):
+                raise EngineError(f"The swapper {swapper.name} gave a face that is not made of numbers.")
+            swapped = now()
+            swapper.blend(image, layer)
+            blended = now()
+            swap_ns, blend_ns, at = swap_ns + swapped - at, blend_ns + blended - swapped, blended
+        if not faces:
+            return 0
+        self._meter.stage("swap", swap_ns)
+        self._meter.stage("blend", blend_ns)
+        if self._label is not None:
+            self._label.paint(image)
+        return len(faces)
+
+    def _failed(self, caught: Exception) -> DoppelcamError:
+        """Counts, logs each kind once, and gives up after many in a row."""
+        self._failures += 1
+        known = isinstance(caught, DoppelcamError)
+        said = str(caught) if known else f"{type(caught).__name__}: {caught}"
+        if type(caught).__qualname__ not in self._logged:
+            self._logged.add(type(caught).__qualname__)
+            log.error("A frame failed and is not shown: %s", said, exc_info=None if known else caught)
+        if self._failures >= self._most_failures:
+            raise EngineError(
+                f"The swap failed on {self._failures} frames in a row: {said}",
+                "Try --engine mesh --device cpu, and run doppelcam doctor.",
+            ) from caught
+        # Tracebacks often end up in a cycle, and would keep the frame's buffer until the next garbage collection.
+        caught.__traceback__ = caught.__context__ = caught.__cause__ = None
+        return caught if isinstance(caught, DoppelcamError) else EngineError(f"The swap failed: {said}")
+
+
+def all_finite(value: Any) -> bool:
+    """Whether every float on this machine's memory in ``value`` is finite.
+
+    Looks into arrays, dataclasses, tuples and lists. What lies on a GPU is looked at by whoever put it there.
+    """
+    if isinstance(value, np.ndarray):
+        # Minimum and maximum pass a NaN on, and need no memory for a mask.
+        plain = value.dtype.kind != "f" or not value.size
+        return plain or (math.isfinite(value.min()) and math.isfinite(value.max()))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, tuple | list):
+        return all(all_finite(item) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return all(all_finite(getattr(value, field.name)) for field in fields(value))
+    return True

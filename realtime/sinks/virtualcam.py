@@ -1,0 +1,394 @@
+"""The virtual camera, through pyvirtualcam: v4l2loopback on Linux, OBS on Windows and macOS."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from engines.errors import DeviceError
+from engines.faces import Image
+from realtime.clock import Clock
+from realtime.frame import Frame
+from realtime.sinks import v4l2
+from realtime.sinks.i420 import I420, require_showable
+
+LOAD_MODULE = 'sudo modprobe v4l2loopback exclusive_caps=1 card_label="doppelcam"'
+RELOAD_MODULE = f"sudo modprobe -r v4l2loopback && {LOAD_MODULE}"
+_OBS = "OBS Virtual Camera"
+_DEAF_FOR_NS = 1_000_000_000
+
+
+class Camera(Protocol):
+    """The part of ``pyvirtualcam.Camera`` that is used."""
+
+    @property
+    def device(self) -> str:
+        """Name or path of the device in use."""
+        ...
+
+    def send(self, frame: Image) -> None:
+        """Writes one picture; on Linux a failed write is only printed."""
+        ...
+
+    def close(self) -> None:
+        """Lets the device go."""
+        ...
+
+
+CameraFactory = Callable[[int, int, float, str | None], Camera]
+"""Opens a camera that takes I420: width, height, fps, device."""
+
+
+def open_pyvirtualcam(width: int, height: int, fps: float, device: str | None) -> Camera:
+    """The only place that knows pyvirtualcam; see :data:`CameraFactory`.
+
+    Raises:
+        ImportError: It is not installed, or not for this system.
+        RuntimeError: No backend could open the device; the text says why.
+    """
+    import pyvirtualcam
+
+    camera: Camera = pyvirtualcam.Camera(width, height, fps, fmt=pyvirtualcam.PixelFormat.I420, device=device)
+    return camera
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCamera:
+    """One virtual camera of this machine.
+
+    Attributes:
+        path: Device file on Linux, else the name.
+        name: As programs show it.
+        driver: What makes it.
+        ready: Whether frames could be sent to it now.
+        why_not: The reason and its fix; empty when it is ready.
+    """
+
+    path: str
+    name: str
+    driver: str
+    ready: bool
+    why_not: str
+
+
+def list_virtual_cameras(
+    *,
+    sysfs: Path = v4l2.SYSFS,
+    kernel: v4l2.Kernel | None = None,
+    platform: str = sys.platform,
+    obs_installed: Callable[[], bool] | None = None,
+) -> list[VirtualCamera]:
+    """Every virtual camera of this machine; nothing is changed by looking.
+
+    Args:
+        sysfs: Where Linux lists video devices.
+        kernel: System calls; the real ones by default.
+        platform: As ``sys.platform``.
+        obs_installed: Whether OBS's camera is there (Windows, macOS).
+    """
+    if not platform.startswith("linux"):
+        there = (obs_installed or _obs_installed)()
+        return [VirtualCamera(_OBS, _OBS, "obs", True, "")] if there else []
+    calls = kernel or v4l2.SystemKernel()
+    return [_look(node, calls, sysfs) for node in v4l2.nodes(sysfs) if node.loopback]
+
+
+def _look(node: v4l2.Node, kernel: v4l2.Kernel, sysfs: Path) -> VirtualCamera:
+    try:
+        device = _open_device(node.path, kernel)
+    except DeviceError as error:
+        return VirtualCamera(node.path, node.name, v4l2.DRIVER, False, str(error))
+    try:
+        caps = device.capabilities()
+        # A stuck device counts as ready: opening it mends it.
+        fault = None if caps.stuck else _fault(node.path, caps, sysfs)
+        return VirtualCamera(node.path, node.name, caps.driver, fault is None, str(fault or ""))
+    except OSError as error:
+        return VirtualCamera(node.path, node.name, v4l2.DRIVER, False, str(_lost(node.path, error)))
+    finally:
+        device.close()
+
+
+class VirtualCamSink:
+    """Sends frames to a virtual camera that other programs see as a webcam.
+
+    Args:
+        device: A number, a path or a card name; None takes the first one that is ready.
+        clock: For how long a device that shows nothing is borne with.
+        factory: Opens the camera.
+        sysfs: Where Linux lists video devices.
+        kernel: System calls on Linux.
+        platform: As ``sys.platform``.
+    """
+
+    def __init__(
+        self,
+        device: str | None,
+        clock: Clock,
+        *,
+        factory: CameraFactory = open_pyvirtualcam,
+        sysfs: Path = v4l2.SYSFS,
+        kernel: v4l2.Kernel | None = None,
+        platform: str = sys.platform,
+    ) -> None:
+        self.name = f"virtual camera {device}" if device else "virtual camera"
+        self._wanted = device
+        self._clock = clock
+        self._factory = factory
+        self._sysfs = sysfs
+        self._kernel = kernel or v4l2.SystemKernel()
+        self._linux = platform.startswith("linux")
+        self._path = ""
+        self._camera: Camera | None = None
+        self._watch: v4l2.Device | None = None
+        self._i420: I420 | None = None
+        self._deaf_since: int | None = None
+
+    @property
+    def device(self) -> str:
+        """Path or name of the device in use; empty while there is none."""
+        return self._path
+
+    def open(self, size: tuple[int, int], fps: float) -> None:
+        """See :class:`realtime.sinks.base.Sink`."""
+        require_showable("A virtual camera", size, fps)
+        self.close()
+        try:
+            if self._linux:
+                self._path = self._choose()
+                self._watch = self._ready_device(self._path)
+            self._camera = self._start(size, fps)
+            self._path = self._camera.device
+            self._check_size(size)
+            self._i420 = I420(size)
+        except BaseException:
+            self.close()
+            raise
+        self._deaf_since = None
+
+    def send(self, frame: Frame) -> None:
+        """See :class:`realtime.sinks.base.Sink`."""
+        if self._camera is None or self._i420 is None:
+            raise ValueError("send() before open()")
+        picture = self._i420.convert(frame.image)
+        try:
+            self._camera.send(picture)
+        except (RuntimeError, OSError) as error:
+            raise DeviceError(
+                f"The virtual camera {self._path} takes no more frames: {error}.",
+                "`doppelcam doctor` says what is wrong with it.",
+            ) from error
+        self._check_taken()
+
+    def close(self) -> None:
+        """See :class:`realtime.sinks.base.Sink`."""
+        camera, self._camera = self._camera, None
+        watch, self._watch = self._watch, None
+        self._i420 = None
+        path, self._path = self._path, ""
+        try:
+            if camera is not None:
+                camera.close()
+        finally:
+            if watch is not None:
+                _let_go(watch, path, self._kernel, wrote=camera is not None)
+
+    def _choose(self) -> str:
+        if self._wanted is not None:
+            return v4l2.find(self._wanted, v4l2.nodes(self._sysfs))
+        cameras = list_virtual_cameras(sysfs=self._sysfs, kernel=self._kernel, platform="linux")
+        for camera in cameras:
+            if camera.ready:
+                return camera.path
+        if not cameras:
+            raise DeviceError("There is no virtual camera on this machine.", f"Make one: {LOAD_MODULE}")
+        # Opening the first one again gives the reason as an error of its own.
+        return cameras[0].path
+
+    def _ready_device(self, path: str) -> v4l2.Device:
+        device = _open_device(path, self._kernel)
+        try:
+            caps = device.capabilities()
+            if caps.stuck:
+                device.mend()
+                device.close()
+                device = _open_device(path, self._kernel)
+                caps = device.capabilities()
+        except OSError as error:
+            device.close()
+            raise _not_a_camera(path, str(error)) from error
+        fault = _fault(path, caps, self._sysfs)
+        if fault is not None:
+            device.close()
+            raise fault
+        return device
+
+    def _start(self, size: tuple[int, int], fps: float) -> Camera:
+        try:
+            return self._factory(size[0], size[1], fps, self._path or self._wanted)
+        except ImportError as error:
+            raise DeviceError(
+                f"The package pyvirtualcam, which feeds virtual cameras, cannot be loaded: {error}.",
+                "pip install pyvirtualcam",
+            ) from error
+        except (RuntimeError, OSError, ValueError, KeyError) as error:
+            raise self._refused(size, error) from error
+
+    def _refused(self, size: tuple[int, int], error: Exception) -> DeviceError:
+        """A backend's text made into an error with a fix."""
+        said = " ".join(str(error).split())
+        if not self._linux:
+            return DeviceError(
+                f"The virtual camera {self._wanted or _OBS} cannot be opened: {said}",
+                "Install OBS Studio, start its virtual camera once and stop it again, and close every other "
+                "program that feeds it.",
+            )
+        if "busy" in said.casefold() or "in use" in said.casefold():
+            return _busy(self._path)
+        if "permission" in said.casefold():
+            return _not_permitted(self._path)
+        return DeviceError(
+            f"The virtual camera {self._path} does not take {size[0]}x{size[1]} frames: {said}",
+            f"Close every program that uses it, or load it anew: {RELOAD_MODULE}",
+        )
+
+    def _check_size(self, size: tuple[int, int]) -> None:
+        """v4l2loopback keeps a reader's size and says nothing; the picture would be garbage."""
+        if self._watch is None:
+            return
+        try:
+            actual = self._watch.output_size()
+        except OSError as error:
+            raise _lost(self._path, error) from error
+        if actual != size:
+            raise DeviceError(
+                f"The virtual camera {self._path} keeps {actual[0]}x{actual[1]}, not {size[0]}x{size[1]}, "
+                "because a program is still watching it.",
+                f"Close the programs that show this camera, or use --size {actual[0]}x{actual[1]}.",
+            )
+
+    def _check_taken(self) -> None:
+        """Notices what pyvirtualcam only prints: the device went away, or a write gave it no picture.
+
+        A device that was given a picture is a capture device from then on. One ioctl, no pixels.
+        """
+        if self._watch is None:
+            return
+        try:
+            showing = self._watch.capabilities().capture
+        except OSError as error:
+            raise _lost(self._path, error) from error
+        if showing:
+            self._deaf_since = None
+            return
+        now = self._clock.now_ns()
+        if self._deaf_since is None:
+            self._deaf_since = now
+        elif now - self._deaf_since >= _DEAF_FOR_NS:
+            raise DeviceError(
+                f"The virtual camera {self._path} was sent frames and shows none of them.",
+                f"Load it anew: {RELOAD_MODULE}",
+            )
+
+
+def _let_go(watch: v4l2.Device, path: str, kernel: v4l2.Kernel, *, wrote: bool) -> None:
+    """Closes our look at the device; if we wrote, it stays an output for whoever comes next."""
+    # At this point the work is done; a device that is gone needs no mending.
+    with contextlib.suppress(OSError):
+        if wrote and not watch.capabilities().output:
+            watch.mend()
+    with contextlib.suppress(OSError):
+        watch.close()
+    # The module may look stuck only once the last descriptor is closed.
+    with contextlib.suppress(OSError):
+        if wrote:
+            again = v4l2.Device(path, kernel)
+            try:
+                if again.capabilities().stuck:
+                    again.mend()
+            finally:
+                again.close()
+
+
+def _open_device(path: str, kernel: v4l2.Kernel) -> v4l2.Device:
+    try:
+        return v4l2.Device(path, kernel)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
+            raise DeviceError(f"There is no device {path}.", f"Make one: {LOAD_MODULE}") from error
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise _not_permitted(path) from error
+        if error.errno == errno.EBUSY:
+            raise _busy(path) from error
+        raise _not_a_camera(path, error.strerror or str(error)) from error
+
+
+def _fault(path: str, caps: v4l2.Capabilities, sysfs: Path) -> DeviceError | None:
+    """Why frames cannot be sent to a device with these capabilities; None when they can."""
+    if caps.driver != v4l2.DRIVER:
+        return _not_a_camera(path, f"“{caps.card}” is a device of the driver {caps.driver}")
+    if caps.output and caps.capture and not v4l2.loaded_exclusive(sysfs):
+        return DeviceError(
+            f"The virtual camera {path} was made without exclusive_caps: browsers and Zoom do not list it.",
+            RELOAD_MODULE,
+        )
+    if caps.stuck:
+        return DeviceError(
+            f"The virtual camera {path} is stuck: an older v4l2loopback did not let it go.",
+            RELOAD_MODULE,
+        )
+    return None if caps.output else _busy(path)
+
+
+def _busy(path: str) -> DeviceError:
+    return DeviceError(
+        f"Another program feeds the virtual camera {path}, or one died and a reader still holds it.",
+        f"Close that program and every program that shows this camera; `fuser -v {path}` names them.",
+    )
+
+
+def _not_permitted(path: str) -> DeviceError:
+    return DeviceError(
+        f"You are not permitted to use {path}.",
+        'Add yourself to the group video and log in again: sudo usermod -aG video "$USER"',
+    )
+
+
+def _not_a_camera(path: str, why: str) -> DeviceError:
+    return DeviceError(
+        f"{path} is not a virtual camera: {why}.",
+        "`doppelcam devices` lists the virtual cameras there are.",
+    )
+
+
+def _lost(path: str, error: OSError) -> DeviceError:
+    return DeviceError(
+        f"The virtual camera {path} is gone: {error.strerror or error}.", f"Make it again: {LOAD_MODULE}"
+    )
+
+
+def _obs_installed() -> bool:
+    if sys.platform == "win32":
+        import winreg
+
+        try:
+            winreg.OpenKey(winreg.HKEY_CLASSES_ROOT, r"CLSID\{A3FCE0F5-3493-419F-958A-ABA1250EC20B}").Close()
+        except OSError:
+            return False
+        return True
+    return sys.platform == "darwin" and Path("/Applications/OBS.app").exists()
+
+
+__all__ = [
+    "Camera",
+    "CameraFactory",
+    "VirtualCamSink",
+    "VirtualCamera",
+    "list_virtual_cameras",
+    "open_pyvirtualcam",
+]

@@ -1,0 +1,240 @@
+"""Faces followed from frame to frame: each landmark run looks where the last one found the face.
+
+The detector rests while every wanted face is followed, takes its turn every few frames while one is missing, and comes
+at once when nobody is left. Crop and hand-over between detector and landmarks are those of MediaPipe's face mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from engines.analysis.detect import Detector
+from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points
+from engines.analysis.topology import OVAL
+from engines.errors import EngineError
+from engines.faces import Detection, Face, Floats, Image, Landmarks, Region
+from engines.runtime.base import Network
+from engines.swap.base import Progress
+from realtime.select import Selector
+from realtime.smooth import OneEuro
+
+KEEP: Final = 0.5
+"""Presence below which a followed face is lost."""
+ACQUIRE: Final = 0.7
+"""Presence a newly found face must have."""
+
+
+class HasNetwork(Protocol):
+    """A part that runs one network."""
+
+    @property
+    def network(self) -> Network:
+        """The network."""
+        ...
+
+    def close(self) -> None:
+        """Frees it."""
+        ...
+
+
+class FindsFaces(HasNetwork, Protocol):
+    """What the tracker needs of a detector."""
+
+    def detect(self, image: Image) -> list[Detection]:
+        """See :class:`~engines.analysis.detect.Detector`."""
+        ...
+
+
+class ReadsLandmarks(HasNetwork, Protocol):
+    """What the tracker needs of a landmark network."""
+
+    def read(self, image: Image, region: Region) -> Landmarks:
+        """See :class:`~engines.analysis.landmarks.LandmarkNetwork`."""
+        ...
+
+    def acquire(self, image: Image, region: Region, passes: int = 3) -> Landmarks:
+        """See :class:`~engines.analysis.landmarks.LandmarkNetwork`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """What a tracker sees with.
+
+    Attributes:
+        near: For faces near the camera.
+        far: For those far away; asked when the first one finds nobody.
+        landmarks: One per face, since each keeps the crop it read.
+    """
+
+    near: FindsFaces
+    far: FindsFaces
+    landmarks: Sequence[ReadsLandmarks]
+
+    def nodes(self) -> dict[str, Mapping[str, int]]:
+        """Nodes per provider of each network."""
+        parts: tuple[HasNetwork, ...] = (self.near, self.far, *self.landmarks)
+        return {part.network.name: part.network.nodes for part in parts}
+
+    def close(self) -> None:
+        """Frees all of them."""
+        for part in (self.near, self.far, *self.landmarks):
+            part.close()
+
+
+@dataclass(slots=True)
+class _Track:
+    number: int
+    region: Region
+    smooth: OneEuro = field(default_factory=OneEuro)
+
+
+class Tracker:
+    """Follows up to ``max_faces`` faces and says which of them are to be swapped. Used by one thread.
+
+    Args:
+        points: 468 or 478 landmarks.
+        max_faces: How many faces are followed.
+        selector: Who is swapped.
+        detect_every: The detector's turn, frames.
+        networks: What opens the networks; those that ship with the program by default.
+    """
+
+    def __init__(
+        self, points: int, max_faces: int, selector: Selector, detect_every: int = 5,
+        networks: Callable[[int, int], Networks] = lambda points, count: open_networks(points, count),
+    ) -> None:  # fmt: skip
+        self._points, self._wanted = points, max_faces
+        self._selector = selector
+        self._every = max(1, detect_every)
+        self._open_networks = networks
+        self._networks: Networks | None = None
+        self._tracks: list[_Track] = []
+        self._numbers = 0
+        self._turn = 0
+        self.detections = 0
+        """How often a detector ran."""
+        self.skipped_detections = 0
+        """Frames in which none did."""
+
+    @property
+    def nodes(self) -> dict[str, Mapping[str, int]]:
+        """Where every network really runs: nodes per provider. Known once opened."""
+        return self._networks.nodes() if self._networks else {}
+
+    def open(self, progress: Progress) -> None:
+        """Opens the networks.
+
+        Args:
+            progress: Told what is being opened.
+
+        Raises:
+            EngineError: A network cannot be opened.
+        """
+        progress("face detectors and landmarks")
+        self._networks = self._open_networks(self._points, self._wanted)
+
+    def track(self, image: Image, now_ns: int) -> list[Face]:
+        """Finds the faces to be swapped in one frame.
+
+        Args:
+            image: The frame, BGR.
+            now_ns: When it was captured.
+
+        Returns:
+            The chosen faces; their patches are valid until the next call. Empty if nobody can be trusted.
+        """
+        networks = self._networks
+        if networks is None:
+            raise EngineError("The tracker is used before it was opened.")
+        faces = self._follow(networks, image, now_ns)
+        self._turn += 1
+        if len(faces) < self._wanted and (not faces or self._turn >= self._every):
+            self._turn = 0
+            faces += self._find(networks, image, now_ns)
+        else:
+            self.skipped_detections += 1
+        return self._selector.choose(faces, (image.shape[1], image.shape[0]), now_ns)
+
+    def close(self) -> None:
+        """Frees the networks; may be called twice."""
+        if self._networks is not None:
+            self._networks.close()
+        self._networks = None
+        self._tracks.clear()
+
+    def _follow(self, networks: Networks, image: Image, now_ns: int) -> list[Face]:
+        faces: list[Face] = []
+        kept: list[_Track] = []
+        for track in self._tracks:
+            found = networks.landmarks[len(kept)].read(image, track.region)
+            if found.presence < KEEP or not _plausible(found.points, image) or _known(found.points, faces):
+                continue
+            kept.append(track)
+            faces.append(self._face(track, found, now_ns))
+        self._tracks = kept
+        return faces
+
+    def _find(self, networks: Networks, image: Image, now_ns: int) -> list[Face]:
+        self.detections += 1
+        detections = networks.near.detect(image) or networks.far.detect(image)
+        faces: list[Face] = []
+        for detection in detections:
+            if len(self._tracks) == self._wanted:
+                break
+            if any(_covers(track.region, detection) for track in self._tracks):
+                continue
+            found = networks.landmarks[len(self._tracks)].acquire(image, region_of_detection(detection))
+            if found.presence < ACQUIRE or not _plausible(found.points, image):
+                continue
+            self._numbers += 1
+            track = _Track(self._numbers, region_of_points(found.points))
+            self._tracks.append(track)
+            faces.append(self._face(track, found, now_ns))
+        return faces
+
+    @staticmethod
+    def _face(track: _Track, found: Landmarks, now_ns: int) -> Face:
+        # The crop follows what was seen, not what was smoothed, or it would trail behind.
+        track.region = region_of_points(found.points)
+        points = track.smooth(found.points, track.region.size, now_ns)
+        return Face(track.number, points, found.presence, found.patch)
+
+
+def _plausible(points: Floats, image: Image) -> bool:
+    """Whether the mesh can be a face of this frame: finite, of some size, and not mostly outside."""
+    if not np.isfinite(points).all():
+        return False
+    oval = points[list(OVAL), :2]
+    low, high = oval.min(0), oval.max(0)
+    height, width = image.shape[:2]
+    inside = np.minimum(high, (width, height)) - np.maximum(low, 0)
+    return bool((high - low).min() >= 8 and (inside > 0.3 * (high - low)).all())
+
+
+def _covers(region: Region, detection: Detection) -> bool:
+    x, y = detection.centre.tolist()
+    return max(abs(x - region.x), abs(y - region.y)) < region.size / 3
+
+
+def _known(points: Floats, faces: Sequence[Face]) -> bool:
+    """Whether two tracks ended on one face."""
+    centre = points[:, :2].mean(0)
+    return any(float(np.linalg.norm(centre - face.points[:, :2].mean(0))) < face.width / 3 for face in faces)
+
+
+def open_networks(points: int, count: int) -> Networks:
+    """The networks that ship with the program.
+
+    Args:
+        points: 468 or 478 landmarks.
+        count: How many faces are followed.
+
+    Raises:
+        EngineError: A network cannot be opened.
+    """
+    return Networks(Detector("near"), Detector("far"), [LandmarkNetwork(points) for _ in range(count)])

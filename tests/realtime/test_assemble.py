@@ -1,0 +1,115 @@
+"""From a configuration to parts, and from parts to a running session."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engines.errors import EngineError, UsageError
+from realtime.assemble import assemble, choose_device
+from realtime.clock import ManualClock
+from realtime.config import BENCH, Config
+from realtime.config_load import from_flags
+from realtime.frame import Frame, Kind
+
+
+def small(**flags) -> Config:
+    return from_flags(
+        {"size": "320x240", **{name.replace("_", "-"): value for name, value in flags.items()}}, BENCH
+    )
+
+
+class Kept:
+    """A sink that remembers what it was sent."""
+
+    name = "kept"
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[Kind, np.ndarray]] = []
+
+    def open(self, size, fps) -> None: ...
+
+    def send(self, frame: Frame) -> None:
+        self.frames.append((frame.kind, frame.image.copy()))
+
+    def close(self) -> None: ...
+
+
+def test_the_graphics_card_is_never_replaced_silently():
+    assert choose_device("cpu").name == "cpu"
+    auto = choose_device("auto")
+    assert auto.name == "cpu"
+    assert "no GPU path" in auto.why
+    for asked in ("cuda", "cuda:1"):
+        with pytest.raises(EngineError, match=asked) as found:
+            choose_device(asked)
+        assert "--device cpu" in found.value.fix
+
+
+def test_what_cannot_be_made_is_said_before_anything_is_opened():
+    with pytest.raises(EngineError, match="no engine 'inswapper'"):
+        assemble(small(engine="inswapper"))
+    with pytest.raises(EngineError, match="cuda"):
+        assemble(small(device="cuda"))
+    with pytest.raises(UsageError, match="No face") as found:
+        assemble(Config(source="pattern"))
+    assert "--face" in found.value.fix
+
+
+def test_budgets_scale_with_the_rate_and_single_ones_can_be_set():
+    stages = assemble(small(fps="60", budget="swap=3"), clock=ManualClock()).meter.report(0).stages
+    assert stages["track"].budget_ms == pytest.approx(2.0)
+    assert stages["swap"].budget_ms == 3.0
+
+
+def test_a_session_swaps_the_face_of_a_portrait():
+    kept = Kept()
+    parts = assemble(small(source="portrait"), more_sinks=[kept])
+    assert not parts.nodes()
+    session = parts.session(lambda _: None)
+    session.start()
+    try:
+        assert session.ready.wait(60)
+        nodes = parts.nodes()
+    finally:
+        session.stop()
+    session.check()
+    assert any(name.startswith("face_mesh") for name in nodes)
+    assert all(sum(providers.values()) > 10 for providers in nodes.values())
+    assert {provider for providers in nodes.values() for provider in providers} == {"CPUExecutionProvider"}
+    assert Kind.LIVE not in {kind for kind, _ in kept.frames}
+    assert session.report().counts["processed"] > 0
+
+
+def test_a_file_keeps_its_own_rate_and_size(tmp_path):
+    video = _video(tmp_path / "in.mkv", fps=12)
+    parts = assemble(Config(source=f"file:{video}", face=BENCH.face, sink=("null",)))
+    assert parts.fps == 12
+    parts = assemble(Config(source=f"file:{video}", face=BENCH.face, sink=("null",), fps=24.0))
+    assert parts.fps == 24
+
+
+def test_offline_every_frame_of_a_file_comes_out(tmp_path):
+    video = _video(tmp_path / "in.mkv", fps=12, frames=7)
+    out = tmp_path / "out.mkv"
+    config = Config(source=f"file:{video}", face=BENCH.face, sink=(f"file:{out}",), offline=True)
+    report = assemble(config).offline(lambda _: None)
+    assert (report.counts["captured"], report.counts["sent"], report.counts.get("dropped", 0)) == (7, 7, 0)
+    assert out.stat().st_size > 0
+
+
+def _video(path, fps, frames=5):
+    """A few frames of the portrait, as a file."""
+    from realtime.sinks.open import open_sink
+    from realtime.sources.open import make_source
+
+    clock = ManualClock()
+    source = make_source("portrait", size=(320, 240), fps=fps, clock=clock)
+    sink = open_sink(f"file:{path}", clock=clock, report=lambda: None, metadata={})
+    source.open()
+    sink.open((320, 240), fps)
+    for _ in range(frames):
+        sink.send(source.read().shown_as(Kind.SWAPPED))
+    sink.close()
+    source.close()
+    return path

@@ -1,0 +1,183 @@
+"""The command line from outside: what it prints where, and what it returns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import realtime.cli
+from engines.errors import BudgetMissed, DeviceError, EngineError, PhotoError, UsageError
+from realtime import __version__
+from realtime.cli import main
+from realtime.cli.parser import given_flags, make_parser
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration(monkeypatch, tmp_path):
+    """The tests must not depend on who runs them."""
+    for variable in ("XDG_CONFIG_HOME", "APPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path / "nobody"))
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+
+
+def _parsers(parser: argparse.ArgumentParser):
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action.choices.values():
+                yield from _parsers(choice)
+
+
+ALL = list(_parsers(make_parser()))
+
+
+def test_exactly_the_verbs_of_this_version_are_there():
+    names = {parser.prog.removeprefix("doppelcam").strip() for parser in ALL}
+    assert names == {
+        "", "demo", "run", "bench", "devices", "doctor", "config", "config show", "config validate",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("parser", ALL, ids=lambda parser: parser.prog)
+def test_the_help_of_every_verb_shows_an_example_that_parses(parser, capsys):
+    assert main([*parser.prog.split()[1:], "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert not err
+    examples = [line.strip() for line in out.splitlines() if line.startswith("  doppelcam ")]
+    assert examples
+    for example in examples:
+        words = shlex.split(example.partition(">")[0])[1:]
+        args = make_parser().parse_args(words)
+        assert args.verb == words[0]
+        given_flags(args)
+
+
+def test_version_goes_to_stdout(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"doppelcam {__version__}\n"
+
+
+def test_no_verb_is_a_mistake_that_shows_the_help(capsys):
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert "doppelcam demo" in err
+
+
+MISTAKES = {
+    "rnu": "Did you mean run?", "models list": "no verb 'models'", "engines list": "no verb 'engines'",
+    "config delete": "no verb 'delete'", "run --fsp 3": "Did you mean --fps?",
+    "run --metrics 80": "does not know", "run --control 80": "does not know", "bench --loopback": "does not know",
+    "run --fps": "--fps", "run --fps fast": "--fps must be", "run --size 3x3": "--size must be",
+    "run --sink stream:x": "not available in this version", "demo --fps 1e9": "--fps must be",
+    "bench --seconds x": "--seconds must be", "bench --seconds nan": "--seconds must be",
+    "bench --slow -1": "--slow must be", "bench --face-width 0": "--face-width must be",
+    "bench --compare nothing.json": "no file", "config validate nothing.toml": "no file",
+    "run --config nothing.toml": "no file", "run": "doppelcam run --face person.jpg",
+    "run --face nothing.jpg": "no file", "run --source file:nothing.mp4 --face nothing.jpg": "no file",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_mistakes_are_two_lines_on_stderr_and_exit_2(typed, capsys):
+    assert main(shlex.split(typed)) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert MISTAKES[typed] in err
+    lines = err.splitlines()
+    assert lines[0].startswith("error: ")
+    assert len(lines) == 2
+    assert lines[1].startswith("fix:   ")
+
+
+class _Verb:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def main(self, args):
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "code"), [
+    (UsageError("It is wrong.", "Do this."), 2), (PhotoError("It is wrong.", "Do this."), 2),
+    (DeviceError("It is wrong.", "Do this."), 3), (EngineError("It is wrong.", "Do this."), 4),
+    (BudgetMissed("It is wrong.", "Do this."), 5),
+])  # fmt: skip
+def test_every_error_has_its_exit_code_and_no_traceback(error, code, monkeypatch, capsys):
+    monkeypatch.setattr(realtime.cli.importlib, "import_module", lambda name: _Verb(error))
+    assert main(["doctor"]) == code
+    assert capsys.readouterr().err == "error: It is wrong.\nfix:   Do this.\n"
+    assert main(["doctor", "-v"]) == code
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_markup_in_a_message_is_text(monkeypatch, capsys):
+    error = UsageError("No file [bold]x[/].", "See [/] here.")
+    monkeypatch.setattr(realtime.cli.importlib, "import_module", lambda name: _Verb(error))
+    assert main(["doctor"]) == 2
+    assert "[bold]x[/]" in capsys.readouterr().err
+
+
+def test_an_accident_is_a_short_sentence_and_its_traceback_only_with_v(monkeypatch, capsys):
+    monkeypatch.setattr(realtime.cli.importlib, "import_module", lambda name: _Verb(KeyError("oops")))
+    assert main(["doctor"]) == 1
+    err = capsys.readouterr().err
+    assert "oops" in err
+    assert "again with -v" in err
+    assert "Traceback" not in err
+    assert main(["-v", "doctor"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interruption_is_exit_130_and_says_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(realtime.cli.importlib, "import_module", lambda name: _Verb(KeyboardInterrupt()))
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr() == ("", "")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from realtime.cli import main; main(['run', '--help']);"
+        "print([m for m in ('numpy', 'cv2', 'numba', 'av', 'onnxruntime', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1]
+    # The stages' names come with numpy; the rest must wait until it is needed.
+    assert loaded in ("[]", "['numpy']")
+
+
+def test_config_show_says_where_everything_comes_from(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "mine.toml"
+    file.write_text("# me\nfps = 25\n")
+    monkeypatch.setenv("DOPPELCAM_SIZE", "640x480")
+    arguments = ["config", "show", "--config", str(file), "--no-label"]
+    assert main(arguments) == 0
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert rows["fps"][1] == "25"
+    assert rows["fps"][2].endswith("mine.toml:2")
+    assert rows["size"][1:] == ["640x480", "DOPPELCAM_SIZE"]
+    assert rows["label"][1:] == ["false", "--no-label"]
+    assert rows["engine"][1:] == ["mesh", "default"]
+    assert main([*arguments, "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)["values"]
+    assert values["fps"] == {"value": 25.0, "from": "file", "where": f"{file}:2"}
+    assert values["size"] == {"value": [640, 480], "from": "environment", "where": "DOPPELCAM_SIZE"}
+
+
+def test_config_validate_says_yes_or_where_not(tmp_path, capsys):
+    file = tmp_path / "mine.toml"
+    file.write_text("fps = 25\n")
+    assert main(["config", "validate", str(file)]) == 0
+    assert "valid" in capsys.readouterr().out
+    file.write_text("fps = 25\nfsp = 3\n")
+    assert main(["config", "validate", str(file)]) == 2
+    assert "line 2: the key 'fsp' is not known" in capsys.readouterr().err
+    assert main(["config"]) == 2
