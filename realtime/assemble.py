@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, cast
 
+from engines.analysis.photo import is_still
 from engines.errors import EngineError, UsageError
 from engines.open import open_swapper
 from engines.swap.base import AnySwapper, Progress
@@ -122,18 +124,19 @@ def assemble(
             "No face to put on was given.",
             "Name a photo of one person's face from the front: doppelcam run --face person.jpg",
         )
+    if config.offline and is_still(Path(config.source.partition(":")[2]).expanduser()):
+        raise UsageError(
+            "A picture that does not move has no end, so it cannot be processed offline.",
+            "Name a video, or leave --offline out and give a --duration.",
+        )
     source = source or make_source(
         config.source, size=config.size, fps=config.fps, clock=clock, seed=config.seed
     )
     fps = config.fps or (_own_rate(source) if config.source.startswith("file:") else DEFAULT_FPS)
     meter = Meter(clock.now_ns(), {**budget_for(fps), **config.budget})
     swapper = open_swapper(config.engine, device.name, config.face, landmarks=config.landmarks)
-    tracker = Tracker(
-        swapper.landmarks,
-        config.max_faces,
-        Selector(cast("Choice", config.select), config.max_faces),
-        config.detect_every,
-    )
+    selector = Selector(cast("Choice", config.select), config.max_faces)
+    tracker = Tracker(swapper.landmarks, selector, config.detect_every)
     label = Label() if config.label else None
     metadata = {"title": "doppelcam", "engine": config.engine}
     sinks = [

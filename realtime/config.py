@@ -60,7 +60,7 @@ class Config:
     label: bool = True
     duration: float | None = None
     offline: bool = False
-    detect_every: int = 5
+    detect_every: int = 10
     landmarks: int = 468
     seed: int = 0
     budget: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))

@@ -28,12 +28,15 @@ class FaceTracker(Protocol):
     """Finds the faces to swap and follows them.
 
     Attributes:
-        lost: Whether a face that was followed is gone.
         skipped_detections: How many frames needed no detector so far.
     """
 
-    lost: bool
     skipped_detections: int
+
+    @property
+    def lost(self) -> bool:
+        """Whether a chosen face of a moment ago is not seen: it may still be there, and bare."""
+        ...
 
     def open(self, progress: Progress) -> None:
         """Loads and warms up its networks.
@@ -59,7 +62,8 @@ class Outcome:
     Attributes:
         frame: The frame that came in, painted. Half painted when something failed.
         faces: How many faces were chosen to be swapped.
-        trusted: There was a face, and every one of them was swapped and blended with finite numbers.
+        trusted: There was a face, every one of them was swapped and blended with finite numbers, and nobody who
+            was swapped a moment ago is missing.
         error: Why it is not trusted; None when there simply was no face.
     """
 
@@ -154,7 +158,8 @@ class Pipeline:
         self._meter.count("skipped_detection", skipped - self._skipped)
         self._skipped = skipped
         self._meter.process(self._clock.now_ns() - began)
-        return Outcome(frame, faces, faces > 0 and error is None, error)
+        trusted = faces > 0 and error is None and not self._tracker.lost
+        return Outcome(frame, faces, trusted, error)
 
     def close(self) -> None:
         """Closes the tracker and the swapper; may be called twice."""

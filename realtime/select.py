@@ -13,6 +13,9 @@ Choice = Literal["largest", "center", "owner"]
 
 CHOICES: Final = ("largest", "center", "owner")
 
+_STAY: Final = 1.25
+"""How much better than a chosen face another one must be to take its place."""
+
 _RESERVED_NS: Final = 3_000_000_000
 """How long an owner who is not seen keeps the place, unless the same place is taken again."""
 
@@ -30,6 +33,12 @@ class Selector:
         self._choice = choice
         self._count = count
         self._owners: dict[int, tuple[Floats, float, int]] = {}
+        self._last: set[int] = set()
+
+    @property
+    def candidates(self) -> int:
+        """How many faces have to be followed for the choice: one more than wanted, unless newcomers get nothing."""
+        return self._count + (self._choice != "owner")
 
     def choose(self, faces: Sequence[Face], size: tuple[int, int], now_ns: int) -> list[Face]:
         """The chosen ones, the first choice first.
@@ -41,10 +50,17 @@ class Selector:
         """
         if self._choice == "owner":
             return self._owned(faces, now_ns)
-        if self._choice == "center":
-            middle = np.float32([size[0] / 2, size[1] / 2])
-            return sorted(faces, key=lambda f: float(np.linalg.norm(_centre(f) - middle)))[: self._count]
-        return sorted(faces, key=lambda face: -face.width)[: self._count]
+        middle = np.array([size[0] / 2, size[1] / 2], np.float32)
+
+        def rank(face: Face) -> float:
+            kept = _STAY if face.track in self._last else 1.0
+            if self._choice == "center":
+                return float(np.linalg.norm(_centre(face) - middle)) / kept
+            return -face.width * kept
+
+        chosen = sorted(faces, key=rank)[: self._count]
+        self._last = {face.track for face in chosen}
+        return chosen
 
     def _owned(self, faces: Sequence[Face], now_ns: int) -> list[Face]:
         seen = {face.track: face for face in faces}

@@ -26,6 +26,8 @@ KEEP: Final = 0.5
 """Presence below which a followed face is lost."""
 ACQUIRE: Final = 0.7
 """Presence a newly found face must have."""
+_MISSED_NS: Final = 1_500_000_000
+"""How long a face that is not seen any more counts as there; after that it has left the picture."""
 
 
 class HasNetwork(Protocol):
@@ -86,11 +88,19 @@ class Networks:
             part.close()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Track:
     number: int
     region: Region
     smooth: OneEuro = field(default_factory=OneEuro)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """A face that was followed and is not seen any more."""
+
+    region: Region
+    since_ns: int
 
 
 class Tracker:
@@ -98,17 +108,16 @@ class Tracker:
 
     Args:
         points: 468 or 478 landmarks.
-        max_faces: How many faces are followed.
-        selector: Who is swapped.
+        selector: Who is swapped; it says how many faces it wants to choose from.
         detect_every: The detector's turn, frames.
         networks: What opens the networks; those that ship with the program by default.
     """
 
     def __init__(
-        self, points: int, max_faces: int, selector: Selector, detect_every: int = 5,
+        self, points: int, selector: Selector, detect_every: int = 10,
         networks: Callable[[int, int], Networks] = lambda points, count: open_networks(points, count),
     ) -> None:  # fmt: skip
-        self._points, self._wanted = points, max_faces
+        self._points, self._wanted = points, selector.candidates
         self._selector = selector
         self._every = max(1, detect_every)
         self._open_networks = networks
@@ -116,10 +125,17 @@ class Tracker:
         self._tracks: list[_Track] = []
         self._numbers = 0
         self._turn = 0
+        self._chosen: set[int] = set()
+        self._gone: list[_Gone] = []
         self.detections = 0
         """How often a detector ran."""
         self.skipped_detections = 0
         """Frames in which none did."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether a face that was followed a moment ago is not seen: it may still be there, and bare."""
+        return bool(self._gone)
 
     @property
     def nodes(self) -> dict[str, Mapping[str, int]]:
@@ -153,12 +169,15 @@ class Tracker:
             raise EngineError("The tracker is used before it was opened.")
         faces = self._follow(networks, image, now_ns)
         self._turn += 1
-        if len(faces) < self._wanted and (not faces or self._turn >= self._every):
+        missed = not faces or self.lost
+        if len(faces) < self._wanted and (missed or self._turn >= self._every):
             self._turn = 0
             faces += self._find(networks, image, now_ns)
         else:
             self.skipped_detections += 1
-        return self._selector.choose(faces, (image.shape[1], image.shape[0]), now_ns)
+        chosen = self._selector.choose(faces, (image.shape[1], image.shape[0]), now_ns)
+        self._chosen = {face.track for face in chosen}
+        return chosen
 
     def close(self) -> None:
         """Frees the networks; may be called twice."""
@@ -176,6 +195,12 @@ class Tracker:
                 continue
             kept.append(track)
             faces.append(self._face(track, found, now_ns))
+        self._gone = [gone for gone in self._gone if now_ns - gone.since_ns < _MISSED_NS]
+        self._gone += [
+            _Gone(track.region, now_ns)
+            for track in self._tracks
+            if track.number in self._chosen and track not in kept
+        ]
         self._tracks = kept
         return faces
 
@@ -193,6 +218,7 @@ class Tracker:
                 continue
             self._numbers += 1
             track = _Track(self._numbers, region_of_points(found.points))
+            self._gone = [gone for gone in self._gone if not _same_place(gone.region, track.region)]
             self._tracks.append(track)
             faces.append(self._face(track, found, now_ns))
         return faces
@@ -213,7 +239,13 @@ def _plausible(points: Floats, image: Image) -> bool:
     low, high = oval.min(0), oval.max(0)
     height, width = image.shape[:2]
     inside = np.minimum(high, (width, height)) - np.maximum(low, 0)
-    return bool((high - low).min() >= 8 and (inside > 0.3 * (high - low)).all())
+    large_enough = float((high - low).min()) >= 8
+    return large_enough and bool((inside > 0.3 * (high - low)).all())
+
+
+def _same_place(before: Region, now: Region) -> bool:
+    apart = max(abs(before.x - now.x), abs(before.y - now.y))
+    return apart < before.size and 0.5 * before.size < now.size < 2 * before.size
 
 
 def _covers(region: Region, detection: Detection) -> bool:

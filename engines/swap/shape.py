@@ -24,8 +24,10 @@ from engines.faces import Floats
 
 _FALL: Final = 2.0
 """Within this distance of a point that must stay (cm of the canonical face) the offset fades out."""
-_LEARN: Final = 900
-"""Frames over which the live person's usual shape is averaged; afterwards it follows as slowly as that."""
+_LEARN: Final = 45
+"""Frames over which the live person's usual shape is averaged at first."""
+_FOLLOW: Final = 1 / 900
+"""How fast it follows afterwards, part of the way per frame: slower than any expression lasts."""
 
 
 def align(points: Floats) -> tuple[Floats, Floats]:
@@ -95,9 +97,10 @@ class Proportions:
             (468, 3) float32 pixels.
         """
         now, back = align(points)
-        self._seen = min(self._seen + 1, _LEARN)
+        self._seen += 1
         if self._usual is None:
             self._usual = now
         else:
-            self._usual += (now - self._usual) / np.float32(self._seen)
+            rate = 1 / self._seen if self._seen <= _LEARN else _FOLLOW
+            self._usual += np.float32(rate) * (now - self._usual)
         return np.asarray((self._weight * (self._photo - self._usual)) @ back, np.float32)

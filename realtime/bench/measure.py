@@ -18,6 +18,8 @@ from realtime.sources.base import Source
 
 _SETTLE_NS: Final = 500_000_000
 """Frames of this time after the first swapped one are warm-up too: the cadence finds its phase."""
+_ALL: Final = 0.97
+"""Share of the asked rate that counts as all of it: the ends of a short run cost a frame or two."""
 _READY_NS: Final = 120_000_000_000
 
 
@@ -110,6 +112,12 @@ def _portrait(task: Task, clock: Clock) -> Source | None:
         path=Path(path).expanduser() if path else None, size=task.config.size or DEFAULT_SIZE,
         fps=task.config.fps or DEFAULT_FPS, clock=clock, seed=task.config.seed, face_width=task.face_width,
     )  # fmt: skip
+
+
+def keeps_up(result: Result) -> bool:
+    """Whether nothing was dropped, and the source really gave what was asked of it: a slow one drops nothing."""
+    report = result.report
+    return not report.counts.get("dropped") and report.fps("processed") >= _ALL * result.fps
 
 
 def highest_rate(holds: Callable[[float], bool], low: float, high: float, steps: int = 7) -> float | None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from engines.errors import BudgetMissed
 from realtime.bench.compare import compare_table, differences, ratios, read_result
-from realtime.bench.measure import Task, highest_rate, measure
+from realtime.bench.measure import Task, highest_rate, keeps_up, measure
 from realtime.bench.result import Result
 from realtime.cli.live import Preparing
 from realtime.cli.parser import given_flags
@@ -63,7 +63,7 @@ def _highest(task: Task, preparing: Preparing) -> tuple[float | None, Result]:
         preparing(f"trying {rate:g} fps")
         short = replace(task, config=replace(task.config, fps=rate), seconds=min(task.seconds, _SHORT_S))
         results[rate] = measure(short, lambda _: None)
-        return not results[rate].report.counts.get("dropped")
+        return keeps_up(results[rate])
 
     first = measure(replace(task, seconds=min(task.seconds, _SHORT_S)), preparing)
     # What one thread needs for a frame is a bound that no rate can pass.

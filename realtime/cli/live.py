@@ -221,5 +221,7 @@ def line(snapshot: Snapshot) -> str:
 def view(snapshot: Snapshot, title: str) -> RenderableType:
     """How it is going, for a terminal."""
     words, style = _STATES[snapshot.state]
-    head = Text.assemble(("● ", style), (words, style), ("   " + counts_line(snapshot.report), "dim"))
-    return Group("", head, "", latency_table(snapshot.report, title), Text("Ctrl-C ends it", "dim"))
+    head = Text.assemble(("● ", style), (words, style), ("   Ctrl-C ends it", "dim"))
+    return Group(
+        "", head, "", latency_table(snapshot.report, title), Text(counts_line(snapshot.report), "dim")
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from engines.analysis.detect import Detector
+from engines.analysis.detect import Detector, Range
 from engines.analysis.landmarks import LandmarkNetwork, region_of_detection
 from engines.analysis.photo import read_photo
 from engines.analysis.topology import REFINED_POINTS
@@ -17,7 +16,7 @@ from engines.faces import Array, Floats, Image
 from realtime.clock import Clock
 from realtime.frame import Frame, FramePool
 from realtime.sources.portrait_inside import Eyes, Mouth
-from realtime.sources.portrait_mesh import REACH, PortraitMesh
+from realtime.sources.portrait_mesh import PortraitMesh
 from realtime.sources.portrait_motion import HeadState, Motion
 from realtime.sources.portrait_render import Rasteriser, add_noise, copy_outside, noise_strip, pack
 from realtime.sources.portrait_scene import canvas, place
@@ -31,6 +30,7 @@ _FACE_WIDTH: Final = 430 / 1080
 _LEAST: Final = 64
 _MOST_NOISE: Final = 20.0
 _PRESENT: Final = 0.5
+_DETECTORS: Final[tuple[Range, ...]] = ("near", "far")
 _BACKGROUNDS: Final = 4
 """Noisy still pictures that take turns; the eye finds no period in four."""
 
@@ -170,10 +170,9 @@ class _Stage:
 
 
 def _landmarks(photo: Image, path: Path) -> Floats:
-    find: Callable[[Image], Floats | None]
     network = LandmarkNetwork(REFINED_POINTS)
     try:
-        for reach in ("near", "far"):
+        for reach in _DETECTORS:
             detector = Detector(reach)
             try:
                 faces = detector.detect(photo)
@@ -186,7 +185,9 @@ def _landmarks(photo: Image, path: Path) -> Floats:
                 return found.points
     finally:
         network.close()
-    raise PhotoError(f"There is no face to be found in {path}.", "Take a photo that shows one from the front.")
+    raise PhotoError(
+        f"There is no face to be found in {path}.", "Take a photo that shows one from the front."
+    )
 
 
 def _extent(border: Array, size: tuple[int, int]) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""What lies behind lids and lips: eyeballs that stay where they are when lids close, teeth, tongue and a dark throat."""
+"""What lies behind lids and lips: eyeballs that stay when lids close, teeth, tongue, a dark throat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from engines.analysis.topology import LEFT_EYE_RINGS, LIPS_INNER, RIGHT_EYE_RINGS
 from engines.faces import Array, Floats, Image
-from realtime.sources.portrait_mesh import FIELDS, PortraitMesh, columns
+from realtime.sources.portrait_mesh import PortraitMesh, columns
 from realtime.sources.portrait_motion import HeadState
 from realtime.sources.portrait_render import blend, pack
 
@@ -20,6 +20,9 @@ _OPEN_PHOTO: Final = 0.025
 
 _TOOTH: Final = 0.022
 """How far the upper teeth hang below the line of closed lips, widths of the face."""
+
+_LASHES: Final = 0.35
+"""From which closing on the lashes of both lids meet in a dark line."""
 
 _GAZE: Final = (0.12, 0.14)
 """How far an iris travels, widths and heights of the opening."""
@@ -36,16 +39,22 @@ class Eyes:
         room: The noise's headroom, levels.
     """
 
-    def __init__(self, mesh: PortraitMesh, image: Image, origin: tuple[int, int], texture: Array, room: int) -> None:
+    def __init__(
+        self, mesh: PortraitMesh, image: Image, origin: tuple[int, int], texture: Array, room: int
+    ) -> None:
         self._texture, self._room = texture, room
         self._width = mesh.width
-        self._rings = [tuple(np.array(side) for side in columns(r[0])) for r in (RIGHT_EYE_RINGS, LEFT_EYE_RINGS)]
+        self._rings = [
+            tuple(np.array(side) for side in columns(r[0])) for r in (RIGHT_EYE_RINGS, LEFT_EYE_RINGS)
+        ]
         rest = mesh.rest - origin
         self._rest = [(rest[upper], rest[lower]) for upper, lower in self._rings]
         n = 2 * len(self._rings[0][0]) - 1
         self._at = np.linspace(0, 1, n)
         self._tent = np.sin(np.pi * self._at)
-        self._triangles = np.concatenate([_grid(n, len(_EYE_ROWS)), _grid(n, len(_EYE_ROWS)) + n * len(_EYE_ROWS)])
+        self._triangles = np.concatenate(
+            [_grid(n, len(_EYE_ROWS)), _grid(n, len(_EYE_ROWS)) + n * len(_EYE_ROWS)]
+        )
         self._lash_triangles = np.concatenate([_grid(n, 3), _grid(n, 3) + 3 * n])
         alpha = np.array([0.0, 1, 1, 1, 0])
         shade = np.array([0.82, 0.86, 1.0, 1, 1])
@@ -77,14 +86,14 @@ class Eyes:
             source.append(_between(_along(rest_upper, across), _along(rest_lower, across), rows))
             thick = 0.007 * self._width
             line = (top + bottom) / 2
-            lashes += [line - (0, thick), line + (0, 0.2 * thick), line + (0, 1.4 * thick)]
-            for alpha in (0.0, 0.6 * max(0.0, lid - 0.35) / 0.65, 0.0):
-                lash_looks.append(np.stack([alpha * np.minimum(1, 3 * self._tent), np.ones_like(self._at)], 1))
+            lashes += [np.add(line, (0, k * thick)) for k in (-1.0, 0.2, 1.4)]
+            dark = 0.6 * max(0.0, lid - _LASHES) / (1 - _LASHES) * np.minimum(1, 3 * self._tent)
+            lash_looks += [np.stack([k * dark, np.ones_like(dark)], 1) for k in (0.0, 1.0, 0.0)]
         blend(
             out, np.concatenate(shown), np.concatenate(source), self._looks, self._triangles,
             self._texture, noise, self._room, frame,
         )  # fmt: skip
-        if max(state.right_lid, state.left_lid) > 0.35:
+        if max(state.right_lid, state.left_lid) > _LASHES:
             where = np.concatenate(lashes)
             blend(
                 out, where, np.zeros_like(where), np.concatenate(lash_looks), self._lash_triangles,
@@ -132,11 +141,15 @@ class Mouth:
             mask = np.zeros(size[::-1], np.uint8)
             cv2.fillPoly(mask, [np.rint(ring).astype(np.int32)], 255)
             soft = cv2.GaussianBlur(mask, (0, 0), 0.006 * self._scale).astype(np.float32) / 255
-            self._above = pack(np.asarray(inside, np.uint8), room, np.clip(2 * soft - 1, 0, 1).astype(np.float32))
+            self._above = pack(
+                np.asarray(inside, np.uint8), room, np.clip(2 * soft - 1, 0, 1).astype(np.float32)
+            )
         else:
             colours, alpha = _teeth(x, y - head[13, 1] - _TOOTH, light, skin)
             self._above = pack(colours, room, alpha)
-        above, below = ((_along(head[side], self._at) - self._start) * self._scale for side in (self._upper, self._lower))
+        above, below = (
+            (_along(head[side], self._at) - self._start) * self._scale for side in (self._upper, self._lower)
+        )
         self._highest = np.tile((above + 0.2 * (below - above))[:, 1], len(_MOUTH_ROWS))
         self._open_photo = gap > _OPEN_PHOTO
 
@@ -152,7 +165,9 @@ class Mouth:
         flat = (head[:, :2] / self._depth - self._start) * self._scale
         tall = np.clip((bottom - top)[:, 1] / 0.012, 0, 1)
         alpha = np.array([0.0, 1, 1, 1, 1, 0])[:, None] * tall
-        shade = np.array([0.5, 0.6, 0.9, 1, 0.9, 0.7])[:, None] * (0.45 + 0.55 * np.sin(np.pi * self._at) ** 0.6)
+        shade = np.array([0.5, 0.6, 0.9, 1, 0.9, 0.7])[:, None] * (
+            0.45 + 0.55 * np.sin(np.pi * self._at) ** 0.6
+        )
         looks = np.stack([alpha, shade], -1).reshape(-1, 2)
         blend(
             out, shown, flat - state.jaw * self._jaw * self._scale, looks, self._triangles,
@@ -171,7 +186,12 @@ def _throat(x: Array, y: Array, light: float, skin: Array) -> Image:
     out[:] = np.array([20, 18, 42]) * light
     tongue = np.clip(1.25 - (x / 0.15) ** 2 - ((y - 0.015) / 0.065) ** 2, 0, 1)[..., None]
     groove = 1 - 0.18 * np.exp(-((x / 0.012) ** 2))
-    colour = np.array([78, 70, 142]) * light * (0.55 + 0.45 * np.clip(1 + y / 0.06, 0, 1))[..., None] * groove[..., None]
+    colour = (
+        np.array([78, 70, 142])
+        * light
+        * (0.55 + 0.45 * np.clip(1 + y / 0.06, 0, 1))[..., None]
+        * groove[..., None]
+    )
     out += (colour - out) * tongue**0.7
     colours, alpha = _teeth(x, -(y + 0.012), 0.72 * light, skin)
     fade = (alpha * np.clip(1.2 - np.abs(x) / 0.16, 0, 1))[..., None]
@@ -211,9 +231,9 @@ def _along(line: Array, at: Array) -> Array:
     """Points of a polyline (K, D) at places 0…1, corner to corner."""
     place = at * (len(line) - 1)
     k = np.minimum(place.astype(np.int64), len(line) - 2)
-    return line[k] + (line[k + 1] - line[k]) * (place - k)[:, None]
+    return np.asarray(line[k] + (line[k + 1] - line[k]) * (place - k)[:, None])
 
 
 def _between(top: Array, bottom: Array, rows: Array) -> Array:
     """(R·K, D): rows from the upper to the lower line."""
-    return (top[None] + (bottom - top)[None] * rows[:, None, None]).reshape(-1, top.shape[1])
+    return np.asarray(top + (bottom - top) * rows[:, None, None]).reshape(-1, top.shape[1])

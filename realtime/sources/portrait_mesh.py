@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -101,7 +102,7 @@ class PortraitMesh:
         self.head = own
         self._flat = flat
         self.rest = flat @ self.turn.T * self.width + self.pivot
-        around = (corners >= POINTS).any(1)[origin]
+        around = np.any(corners >= POINTS, axis=1)[origin]
         order = np.argsort(-own[self.triangles, 2].mean(1) - 10.0 * around, kind="stable")
         self.triangles = np.ascontiguousarray(self.triangles[order])
         last = POINTS + len(OVAL) * (len(_RINGS) - 1)
@@ -120,11 +121,11 @@ class PortraitMesh:
         np.add(self._own, (amounts @ self._fields).reshape(-1, 3), out=self.head)
         moved = self._project(self.head, state)
         flat = self._flat + self._weight * (moved - self._flat)
-        return flat @ self.turn.T * self.width + self.pivot
+        return np.asarray(flat @ self.turn.T * self.width + self.pivot)
 
     def field(self, name: str, vertex: int) -> Array:
         """(3,) float64: how far one of :data:`FIELDS` moves a vertex at its full amount, in the face's own frame."""
-        return self._fields[FIELDS.index(name)].reshape(-1, 3)[vertex]
+        return np.asarray(self._fields[FIELDS.index(name)].reshape(-1, 3)[vertex])
 
     def shown(self, head: Array, state: HeadState) -> Array:
         """Where points of the unturned face lie in a frame.
@@ -136,12 +137,12 @@ class PortraitMesh:
         Returns:
             (K, 2) float64, pixels of the picture.
         """
-        return self._project(head, state) @ self.turn.T * self.width + self.pivot
+        return np.asarray(self._project(head, state) @ self.turn.T * self.width + self.pivot)
 
     def _project(self, head: Array, state: HeadState) -> Array:
         turned = head @ _rotation(state.yaw, state.pitch, state.roll).T
         scale = state.zoom / (1 + turned[:, 2:] / _CAMERA)
-        return turned[:, :2] * scale + (state.x, state.y)
+        return np.asarray(turned[:, :2] * scale + (state.x, state.y))
 
 
 def _rotation(yaw: float, pitch: float, roll: float) -> Array:
@@ -150,12 +151,12 @@ def _rotation(yaw: float, pitch: float, roll: float) -> Array:
     around_y = np.array([[cy, 0, -sy], [0, 1, 0], [sy, 0, cy]])
     around_x = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]])
     around_z = np.array([[cr, -sr, 0], [sr, cr, 0], [0, 0, 1]])
-    return around_z @ around_y @ around_x
+    return np.asarray(around_z @ around_y @ around_x)
 
 
 def _step(x: Array, low: float, high: float) -> Array:
     t = np.clip((x - low) / (high - low), 0, 1)
-    return t * t * (3 - 2 * t)
+    return np.asarray(t * t * (3 - 2 * t))
 
 
 def _rings(own: Array) -> tuple[Array, Array, Array]:
@@ -179,7 +180,9 @@ def _rings(own: Array) -> tuple[Array, Array, Array]:
         bent = 1 - _step(np.array(distance), -0.1, 0.85)
         rows.append(row)
         weights.append(held * (1 - down) + bent * down)
-        breaths.append(down * _step(np.array(distance), 0.05, 0.5) * (1 - _step(np.array(distance), 0.5, REACH)))
+        breaths.append(
+            down * _step(np.array(distance), 0.05, 0.5) * (1 - _step(np.array(distance), 0.5, REACH))
+        )
     return np.concatenate(rows), np.concatenate(weights), np.concatenate(breaths)
 
 
@@ -187,7 +190,7 @@ def _ring_triangles(count: int) -> Array:
     n = len(OVAL)
     loops = [list(OVAL)] + [[POINTS + r * n + i for i in range(n)] for r in range(count)]
     found = []
-    for inner, outer in zip(loops, loops[1:], strict=False):
+    for inner, outer in pairwise(loops):
         for i in range(n):
             j = (i + 1) % n
             found += [(inner[i], outer[i], outer[j]), (inner[i], outer[j], inner[j])]
@@ -219,7 +222,8 @@ def _split(corners: Array, marked: Array, start: int) -> tuple[Array, Array]:
         (T', 3) int32: the triangles, wound as before; and (T',) which one each comes from.
     """
     middle = {(int(a), int(b)): start + n for n, (a, b) in enumerate(marked)}
-    found, origin = [], []
+    found: list[tuple[int, ...]] = []
+    origin: list[int] = []
     for t, triangle in enumerate(corners.tolist()):
         polygon = []
         for a, b in zip(triangle, triangle[1:] + triangle[:1], strict=True):
@@ -232,66 +236,62 @@ def _split(corners: Array, marked: Array, start: int) -> tuple[Array, Array]:
     return np.array(found, np.int32), np.array(origin)
 
 
-class _Membrane:
+def _spread(points: Array, corners: Array, fixed: Sequence[int], values: Array) -> Array:
     """Spreads displacements over the mesh: given at some vertices, as smooth as a thin plate in between.
 
     The mouth is no connection: what the lower lip does reaches the upper one around the corners only.
+
+    Args:
+        points: (N, 3) vertices.
+        corners: (T, 3) triangles.
+        fixed: The vertices at which the displacements are given.
+        values: (K, N, 3): K displacements.
+
+    Returns:
+        (K, N, 3): the same, with the other vertices filled in.
     """
-
-    def __init__(self, points: Array, corners: Array, fixed: Sequence[int]) -> None:
-        inner = np.isin(corners, LIPS_INNER).all(1)
-        edges = np.unique(np.sort(corners[~inner][:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1), axis=0)
-        a, b = edges.T
-        stiff = 1 / np.maximum(np.linalg.norm(points[a] - points[b], axis=1), 0.01)
-        laplace = np.zeros((len(points), len(points)))
-        laplace[a, b] = laplace[b, a] = -stiff
-        laplace[np.diag_indices(len(points))] = -laplace.sum(1)
-        laplace /= laplace.diagonal()[:, None]
-        self.fixed = np.array(fixed)
-        self._free = np.setdiff1d(np.arange(len(points)), self.fixed)
-        # A little membrane in the plate keeps it from swinging over.
-        energy = laplace.T @ laplace + 0.05 * (laplace + laplace.T) / 2
-        self._solve = np.linalg.solve(
-            energy[np.ix_(self._free, self._free)], -energy[np.ix_(self._free, self.fixed)]
-        )
-
-    def spread(self, values: Array) -> Array:
-        """(F, C) at the fixed vertices to (N, C) at all of them."""
-        out = np.empty((len(self.fixed) + len(self._free), values.shape[1]))
-        out[self.fixed], out[self._free] = values, self._solve @ values
-        return out
+    inner = np.isin(corners, LIPS_INNER).all(1)
+    a, b = np.unique(np.sort(corners[~inner][:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1), axis=0).T
+    stiff = 1 / np.maximum(np.linalg.norm(points[a] - points[b], axis=1), 0.01)
+    laplace = np.zeros((len(points), len(points)))
+    laplace[a, b] = laplace[b, a] = -stiff
+    laplace[np.diag_indices(len(points))] = -laplace.sum(1)
+    laplace /= laplace.diagonal()[:, None]
+    # A little membrane in the plate keeps it from swinging over.
+    energy = laplace.T @ laplace + 0.05 * (laplace + laplace.T) / 2
+    free = np.setdiff1d(np.arange(len(points)), fixed)
+    given = values[:, fixed].transpose(1, 0, 2).reshape(len(fixed), -1)
+    solved = np.linalg.solve(energy[np.ix_(free, free)], -energy[np.ix_(free, fixed)] @ given)
+    out = values.copy()
+    out[:, free] = solved.reshape(len(free), len(values), 3).transpose(1, 0, 2)
+    return out
 
 
 def _fields(own: Array, corners: Array, breaths: Array) -> Array:
     """(fields, vertices, 3): the displacement of every vertex at the full amount of each field."""
     out = np.zeros((len(FIELDS), len(own), 3))
-    far = range(POINTS + 4 * len(OVAL), len(own))
+    # Expressions end before the outer rings, which need no solving then.
+    near = POINTS + 6 * len(OVAL)
+    inside = corners[(corners < near).all(1)]
+    far = range(POINTS + 4 * len(OVAL), near)
     eyes = [i for rings in (RIGHT_EYE_RINGS, LEFT_EYE_RINGS) for ring in rings for i in ring]
     upper_oval = [i for i in OVAL if own[i, 1] < own[13, 1] - 0.12]
     lips = [*LIPS_OUTER, *LIPS_INNER, *LIPS_BETWEEN[0], *LIPS_BETWEEN[1]]
-    chin = list(_CHIN)
-    mouth = _Membrane(own, corners, _unique(lips, chin, _NOSE, _CHEEKS, eyes, upper_oval, far))
-    for name, values in _mouth_fields(own, chin).items():
-        out[FIELDS.index(name)] = mouth.spread(values[mouth.fixed])
-    brows = _Membrane(own, corners, _unique(RIGHT_BROW, LEFT_BROW, eyes, _FOREHEAD, _NOSE[:8], lips, OVAL, far))
-    up, knit = np.zeros_like(own), np.zeros_like(own)
-    for brow, side in ((RIGHT_BROW, 1.0), (LEFT_BROW, -1.0)):
-        up[list(brow), 1] = -0.04
-        inward = 1 - np.clip(np.abs(own[list(brow), 0] - own[168, 0]) / 0.3, 0, 1)
-        knit[list(brow), 0] = side * 0.022 * inward
-        knit[list(brow), 1] = 0.016 * inward
-    for rings in (RIGHT_EYE_RINGS, LEFT_EYE_RINGS):
-        up[list(rings[2][9:]), 1] = -0.014
-    out[FIELDS.index("brow")] = brows.spread(up[brows.fixed])
-    out[FIELDS.index("frown")] = brows.spread(knit[brows.fixed])
+    for given, fixed in (
+        (_mouth_fields(own), _unique(lips, _CHIN, _NOSE, _CHEEKS, eyes, upper_oval, far)),
+        (_brow_fields(own), _unique(RIGHT_BROW, LEFT_BROW, eyes, _FOREHEAD, _NOSE[:8], lips, OVAL, far)),
+    ):
+        which = [FIELDS.index(name) for name in given]
+        out[which, :near] = _spread(own[:near], inside, fixed, np.stack(list(given.values()))[:, :near])
     for name, rings in (("right_lid", RIGHT_EYE_RINGS), ("left_lid", LEFT_EYE_RINGS)):
         out[FIELDS.index(name)] = _lids(own, rings)
     out[FIELDS.index("breath"), POINTS:, 1] = -0.012 * breaths
     return out
 
 
-def _mouth_fields(own: Array, chin: Sequence[int]) -> dict[str, Array]:
+def _mouth_fields(own: Array) -> dict[str, Array]:
     """Displacements (vertices, 3) of lips and chin; the rest of each is zero."""
+    chin = list(_CHIN)
     names = ("jaw", "press", "smile", "pucker", "lip")
     jaw, press, smile, pucker, lip = (np.zeros_like(own) for _ in names)
     hinge = own[[234, 454]].mean(0)
@@ -308,7 +308,9 @@ def _mouth_fields(own: Array, chin: Sequence[int]) -> dict[str, Array]:
         out = order / 3  # 0 at the inner border, 1 at the outer
         middle = np.sin(np.pi * np.linspace(0, 1, len(upper))) ** 0.7
         jaw[lower] = dropped[lower] * (0.34 + 0.66 * middle)[:, None]
-        jaw[upper[1:-1]] = dropped[upper[1:-1]] * (0.34 * (1 - middle[1:-1]) ** 2 - 0.04 * middle[1:-1])[:, None]
+        jaw[upper[1:-1]] = (
+            dropped[upper[1:-1]] * (0.34 * (1 - middle[1:-1]) ** 2 - 0.04 * middle[1:-1])[:, None]
+        )
         jaw[[upper[0], upper[-1]], 0] = (0.012, -0.012)
         press[lower, :2] = -0.52 * gap * (1 - 0.35 * out)
         press[upper, :2] = 0.48 * gap * (1 - 0.7 * out)
@@ -324,6 +326,19 @@ def _mouth_fields(own: Array, chin: Sequence[int]) -> dict[str, Array]:
     smile[list(_CHEEKS), 1] = -0.012  # Cheeks go up under the eyes.
     press[list(chin), 1] = -0.2 * gap[5, 1]
     return dict(zip(names, (jaw, press, smile, pucker, lip), strict=True))
+
+
+def _brow_fields(own: Array) -> dict[str, Array]:
+    """Displacements (vertices, 3) of the brows and the skin right below; the rest of each is zero."""
+    up, knit = np.zeros_like(own), np.zeros_like(own)
+    for brow, side in ((RIGHT_BROW, 1.0), (LEFT_BROW, -1.0)):
+        up[list(brow), 1] = -0.04
+        inward = 1 - np.clip(np.abs(own[list(brow), 0] - own[168, 0]) / 0.3, 0, 1)
+        knit[list(brow), 0] = side * 0.022 * inward
+        knit[list(brow), 1] = 0.016 * inward
+    for rings in (RIGHT_EYE_RINGS, LEFT_EYE_RINGS):
+        up[list(rings[2][9:]), 1] = -0.014
+    return {"brow": up, "frown": knit}
 
 
 def _lids(own: Array, rings: Sequence[Sequence[int]]) -> Array:

@@ -94,7 +94,7 @@ class Motion:
         lift = self._event(t, "brow", every=4.0, rise=0.14, hold=0.35)
         yaw = 0.45 * self._wave(t, "yaw", 0.23) + 0.16 * self._wave(t, "yaw2", 0.8) + 0.75 * aside
         pitch = 0.4 * self._wave(t, "pitch", 0.3) + 0.22 * talk * self._wave(t, "pitch2", 1.4) + 0.5 * nod
-        roll = 0.5 * self._wave(t, "roll", 0.21) + 0.15 * self._wave(t, "roll2", 0.7) + 0.3 * aside
+        roll = 0.6 * self._wave(t, "roll", 0.21) + 0.15 * self._wave(t, "roll2", 0.7) + 0.3 * aside
         # Eyes run ahead of the head and come back to the lens while it is turned.
         look = 0.7 * gaze_x - 0.35 * _soft(yaw)
         return HeadState(
@@ -109,7 +109,9 @@ class Motion:
             smile=max(-1.0, min(1.0, 0.35 * self._wave(t, "mouth", 0.25) + 0.7 * abs(joy) - 0.25 * pucker)),
             pucker=pucker,
             lip=min(1.0, 0.5 * max(0.0, jaw - 0.3) + 0.35 * abs(joy)),
-            brow=max(-1.0, min(1.0, 0.3 * self._wave(t, "brows", 0.3) + 0.8 * abs(lift) + 0.25 * talk * stress)),
+            brow=max(
+                -1.0, min(1.0, 0.3 * self._wave(t, "brows", 0.3) + 0.8 * abs(lift) + 0.25 * talk * stress)
+            ),
             frown=max(0.0, 0.6 * self._wave(t, "frown", 0.2) - 0.15),
             right_lid=max(lid, 0.06 + 0.1 * abs(joy) + 0.12 * max(0.0, gaze_y)),
             left_lid=max(lid, 0.06 + 0.1 * abs(joy) + 0.12 * max(0.0, gaze_y)),
@@ -130,7 +132,7 @@ class Motion:
         u = at - slot
         weights = ((1 - u) ** 3, 3 * u**3 - 6 * u**2 + 4, -3 * u**3 + 3 * u**2 + 3 * u + 1, u**3)
         knots = (2 * self._uniform(stream, slot + k) - 1 for k in range(4))
-        return 1.6 * sum(w * k for w, k in zip(weights, knots, strict=True)) / 6
+        return 2.0 * sum(w * k for w, k in zip(weights, knots, strict=True)) / 6
 
     def _event(self, t: float, stream: str, every: float, rise: float, hold: float) -> float:
         """Something that starts, holds and ends now and then: −1…1, the sign drawn for each."""
@@ -139,7 +141,9 @@ class Motion:
         for k in (slot - 1, slot):
             room = every - 2 * rise - hold
             start = k * every + room * self._uniform(stream, 4 * k)
-            size = (0.6 + 0.4 * self._uniform(stream, 4 * k + 1)) * (-1 if self._uniform(stream, 4 * k + 2) < 0.5 else 1)
+            size = (0.6 + 0.4 * self._uniform(stream, 4 * k + 1)) * (
+                -1 if self._uniform(stream, 4 * k + 2) < 0.5 else 1
+            )
             if k >= 0:
                 value += size * _pulse(t - start, rise, hold, rise)
         return value
@@ -154,7 +158,10 @@ class Motion:
             for middle in times:
                 # On a frame, so that every blink is seen shut at any rate.
                 middle = round(middle * self._fps) / self._fps
-                value = max(value, _pulse(t - middle + _BLINK_SHUT / 2 + _BLINK_DOWN, _BLINK_DOWN, _BLINK_SHUT, _BLINK_UP))
+                value = max(
+                    value,
+                    _pulse(t - middle + _BLINK_SHUT / 2 + _BLINK_DOWN, _BLINK_DOWN, _BLINK_SHUT, _BLINK_UP),
+                )
         return value
 
     def _gaze(self, t: float) -> tuple[float, float]:
@@ -192,7 +199,9 @@ class Motion:
             pucker += bump * max(0.0, 1.6 * self._uniform("round", k) - 0.9)
             stress += bump * max(0.0, loud - 0.6)
             closed += bump * (0.55 if self._uniform("mbp", k) < 0.25 else -0.25)
-        press = max(0.0, min(1.0, closed if talk else 0.0)) * talk + max(0.0, min(0.8, 0.3 + 0.5 * self._wave(t, "press", 0.3))) * (1 - talk)
+        press = max(0.0, min(1.0, closed if talk else 0.0)) * talk + max(
+            0.0, min(0.8, 0.3 + 0.5 * self._wave(t, "press", 0.3))
+        ) * (1 - talk)
         jaw, pucker = min(1.0, jaw) * talk, min(1.0, pucker) * talk
         return talk, jaw, pucker, press * (1 - min(1.0, 2 * jaw)), min(1.0, 2 * stress)
 

@@ -7,7 +7,7 @@ noise's headroom and the noise raised by it, so that adding noise neither wraps 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -58,7 +58,12 @@ def pack(image: Image, room: int, alpha: Floats | None = None) -> Array:
     return out
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
+def _lowered(level: Any, room: int) -> Any:
+    return np.int64(min(max(np.int64(level), np.int64(room)), np.int64(255 - room)) - room)
+
+
+@njit(nogil=True, cache=True)
 def _pack(image: Image, opacity: Image, room: int, out: Array) -> None:
     height, width = out.shape
     single = opacity.shape[0] == 1
@@ -66,19 +71,19 @@ def _pack(image: Image, opacity: Image, room: int, out: Array) -> None:
         for x in range(width):
             value = np.int64(opacity[0, 0] if single else opacity[y, x]) << 48
             for c in range(3):
-                level = min(max(np.int64(image[y, x, c]), room), 255 - room) - room
+                level = _lowered(image[y, x, c], room)
                 value |= level << (16 * c)
             out[y, x] = value
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _row_of_noise(y: int, frame: int) -> int:
+@njit(nogil=True, cache=True)
+def _row_of_noise(y: int, frame: int) -> Any:
     mixed = (np.int64(y) * _ROW_MIX + np.int64(frame) * _FRAME_MIX) & 0x7FFFFFFF
     mixed = (mixed ^ (mixed >> 13)) * 0x5BD1E995 & 0x7FFFFFFF
     return (mixed ^ (mixed >> 15)) & (NOISE - 1)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def add_noise(image: Image, noise: Array, room: int, frame: int, out: Image) -> None:
     """Fills ``out`` with the image under the noise of one frame."""
     height, width = image.shape[:2]
@@ -87,11 +92,11 @@ def add_noise(image: Image, noise: Array, room: int, frame: int, out: Image) -> 
         for x in range(width):
             grain = noise[start + x]
             for c in range(3):
-                level = min(max(np.int64(image[y, x, c]), room), 255 - room) - room
+                level = _lowered(image[y, x, c], room)
                 out[y, x, c] = np.uint8(((level << 8) + ((grain >> (16 * c)) & 0xFFFF)) >> 8)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def copy_outside(source: Image, left: Array, right: Array, out: Image) -> None:
     """Copies of each row what lies before ``left`` and from ``right`` on.
 
@@ -106,13 +111,13 @@ def copy_outside(source: Image, left: Array, right: Array, out: Image) -> None:
         _copy(source[y].ravel(), 3 * right[y], 3 * out.shape[1], out[y].ravel())
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _copy(source: Image, begin: int, end: int, out: Image) -> None:
     for x in range(begin, end):
         out[np.uint64(x)] = source[np.uint64(x)]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _edge(y: float, ax: float, ay: float, bx: float, by: float) -> float:
     # Both triangles of an edge come here with its upper end first: no pixel is left out between them.
     return ax + (y - ay) * ((bx - ax) / (by - ay))
@@ -132,7 +137,7 @@ class Rasteriser:
         size: Width and height of the frames, pixels.
     """
 
-    def __init__(self, coords: Floats, triangles: Array, texture: Array, size: tuple[int, int]) -> None:
+    def __init__(self, coords: Array, triangles: Array, texture: Array, size: tuple[int, int]) -> None:
         self._coords, self._triangles, self._texture = np.ascontiguousarray(coords), triangles, texture
         self._planes = np.empty((len(triangles), 6), np.float64)
         self._first = np.empty(size[1], np.int32)
@@ -140,7 +145,7 @@ class Rasteriser:
         self._spans = np.empty((4096, 4), np.int32)
         self._row = np.empty((2, size[0]), np.int32)
 
-    def draw(self, out: Image, points: Floats, noise: Array, frame: int) -> None:
+    def draw(self, out: Image, points: Array, noise: Array, frame: int) -> None:
         """Paints the triangles that face the viewer (clockwise in the picture).
 
         Args:
@@ -152,7 +157,14 @@ class Rasteriser:
         while True:
             size = (out.shape[1], out.shape[0])
             needed = _collect(
-                points, self._coords, self._triangles, size, self._planes, self._first, self._last, self._spans
+                points,
+                self._coords,
+                self._triangles,
+                size,
+                self._planes,
+                self._first,
+                self._last,
+                self._spans,
             )
             if needed <= len(self._spans):
                 break
@@ -160,10 +172,10 @@ class Rasteriser:
         _paint(out, self._planes, self._first, self._spans, self._row, self._texture, noise, frame)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _collect(
-    points: Floats, coords: Floats, triangles: Array, size: tuple[int, int],
-    planes: Floats, heads: Array, tails: Array, spans: Array,
+    points: Array, coords: Array, triangles: Array, size: tuple[int, int],
+    planes: Array, heads: Array, tails: Array, spans: Array,
 ) -> int:  # fmt: skip
     # spans: begin, end, triangle, next span of the same row. planes: (u, v) as affine functions of the pixel.
     width, height = size
@@ -171,9 +183,9 @@ def _collect(
     count = 0
     for t in range(triangles.shape[0]):
         i, j, k = triangles[t, 0], triangles[t, 1], triangles[t, 2]
-        area = (points[j, 0] - points[i, 0]) * (points[k, 1] - points[i, 1]) - (points[k, 0] - points[i, 0]) * (
-            points[j, 1] - points[i, 1]
-        )
+        area = (points[j, 0] - points[i, 0]) * (points[k, 1] - points[i, 1]) - (
+            points[k, 0] - points[i, 0]
+        ) * (points[j, 1] - points[i, 1])
         if area < 1e-6:
             continue
         if points[j, 1] < points[i, 1]:
@@ -182,7 +194,14 @@ def _collect(
             j, k = k, j
             if points[j, 1] < points[i, 1]:
                 i, j = j, i
-        x0, y0, x1, y1, x2, y2 = points[i, 0], points[i, 1], points[j, 0], points[j, 1], points[k, 0], points[k, 1]
+        x0, y0, x1, y1, x2, y2 = (
+            points[i, 0],
+            points[i, 1],
+            points[j, 0],
+            points[j, 1],
+            points[k, 0],
+            points[k, 1],
+        )
         det = 1.0 / ((x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0))
         for axis in range(2):
             d1, d2 = coords[j, axis] - coords[i, axis], coords[k, axis] - coords[i, axis]
@@ -209,14 +228,21 @@ def _collect(
     return count
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _paint(
-    out: Image, planes: Floats, heads: Array, spans: Array, row: Array, texture: Array, noise: Array, frame: int
-) -> int:
+    out: Image,
+    planes: Array,
+    heads: Array,
+    spans: Array,
+    row: Array,
+    texture: Array,
+    noise: Array,
+    frame: int,
+) -> Any:
     flat, stride = texture.ravel(), np.int64(texture.shape[1])
     most_u = np.int64((texture.shape[1] - 1) * _ONE - 1)
     most_v = np.int64((texture.shape[0] - 1) * _ONE - 1)
-    us, vs = row[0], row[1]
+    us, vs, zero = row[0], row[1], np.int64(0)
     # Unsigned indices: signed ones would be tested for counting from the end, four times a pixel.
     one, two, below = np.uint64(1), np.uint64(2), np.uint64(stride)
     ready, sum_ = np.int64(-1), np.int64(0)
@@ -234,11 +260,11 @@ def _paint(
             du, dv = np.int64(planes[t, 0] * _ONE), np.int64(planes[t, 3] * _ONE)
             # Only slivers reach out of the texture; their ends tell.
             steps = end - begin - 1
-            u, v = min(max(u, 0), most_u), min(max(v, 0), most_v)
+            u, v = min(max(u, zero), most_u), min(max(v, zero), most_v)
             if u + du * steps < 0 or u + du * steps > most_u:
-                du = np.int64(0)
+                du = zero
             if v + dv * steps < 0 or v + dv * steps > most_v:
-                dv = np.int64(0)
+                dv = zero
             low, high = min(low, v, v + dv * steps), max(high, v, v + dv * steps)
             for x in range(begin, end):
                 us[np.uint64(x)] = u
@@ -272,9 +298,9 @@ def _paint(
     return sum_  # Or the touching would be optimised away.
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def blend(
-    out: Image, points: Floats, coords: Floats, looks: Floats, triangles: Array,
+    out: Image, points: Array, coords: Array, looks: Array, triangles: Array,
     texture: Array, noise: Array, room: int, frame: int,
 ) -> None:  # fmt: skip
     """Paints small translucent triangles, either way round: eyes, the inside of a mouth, shadows.
@@ -300,7 +326,14 @@ def blend(
             j, k = k, j
             if points[j, 1] < points[i, 1]:
                 i, j = j, i
-        x0, y0, x1, y1, x2, y2 = points[i, 0], points[i, 1], points[j, 0], points[j, 1], points[k, 0], points[k, 1]
+        x0, y0, x1, y1, x2, y2 = (
+            points[i, 0],
+            points[i, 1],
+            points[j, 0],
+            points[j, 1],
+            points[k, 0],
+            points[k, 1],
+        )
         area = (x1 - x0) * (y2 - y0) - (x2 - x0) * (y1 - y0)
         if abs(area) < 1e-6:
             continue
@@ -325,7 +358,9 @@ def blend(
                     + texture[line + 1, column] * (fy - both)
                     + texture[line + 1, column + 1] * both
                 )
-                alpha = (wi * looks[i, 0] + wj * looks[j, 0] + wk * looks[k, 0]) * (value >> 48) / (127.0 * 256)
+                alpha = (
+                    (wi * looks[i, 0] + wj * looks[j, 0] + wk * looks[k, 0]) * (value >> 48) / (127.0 * 256)
+                )
                 gain = wi * looks[i, 1] + wj * looks[j, 1] + wk * looks[k, 1]
                 noisy = noise[grain + x]
                 for c in range(3):

@@ -8,7 +8,7 @@ from typing import Final
 import cv2
 import numpy as np
 
-from engines.faces import Floats, Image
+from engines.faces import Array, Floats, Image
 
 _FACE_HEIGHT: Final = 0.46
 """Where the middle of the face lies, heights of the frame from the top."""
@@ -35,7 +35,7 @@ class Placement:
 
     def of(self, points: Floats) -> Floats:
         """Landmarks (N, 3) of the photo, in the frame."""
-        return (points * self.scale + np.float32([self.x, self.y, 0])).astype(np.float32)
+        return np.asarray(points * self.scale + np.array([self.x, self.y, 0]), np.float32)
 
 
 def place(points: Floats, size: tuple[int, int], face_width: float) -> Placement:
@@ -65,7 +65,7 @@ def canvas(photo: Image, place: Placement, rect: tuple[int, int, int, int], face
         The part of the frame that ``rect`` names.
     """
     width, height = rect[2] - rect[0], rect[3] - rect[1]
-    affine = np.float64([[place.scale, 0, place.x - rect[0]], [0, place.scale, place.y - rect[1]]])
+    affine = np.array([[place.scale, 0, place.x - rect[0]], [0, place.scale, place.y - rect[1]]])
     out = _scaled(photo, affine, (width, height))
     if place.scale > 1.3:
         _sharpen(out, 0.4 * place.scale)
@@ -83,7 +83,7 @@ def canvas(photo: Image, place: Placement, rect: tuple[int, int, int, int], face
     return out
 
 
-def _scaled(photo: Image, affine: Floats, size: tuple[int, int]) -> Image:
+def _scaled(photo: Image, affine: Array, size: tuple[int, int]) -> Image:
     scale = float(affine[0, 0])
     matrix = affine.copy()
     if scale < 0.75:
@@ -106,7 +106,7 @@ def _sharpen(image: Image, sigma: float) -> None:
 
 
 def _blurred(
-    photo: Image, affine: Floats, size: tuple[int, int], face_width: float
+    photo: Image, affine: Array, size: tuple[int, int], face_width: float
 ) -> list[tuple[float, Image]]:
     """Ever more blurred versions of the mirrored photo, each with pixels as large as its blur allows."""
     layers = []
@@ -114,8 +114,10 @@ def _blurred(
         sigma = max(blur * face_width, 1.0)
         factor = max(1.0, sigma / 3)
         w, h = max(2, round(size[0] / factor)), max(2, round(size[1] / factor))
-        small = _scaled(photo, affine * np.float64([[w / size[0]], [h / size[1]]]), (w, h))
-        small = np.asarray(cv2.GaussianBlur(small, (0, 0), sigma / factor, borderType=cv2.BORDER_REFLECT), np.uint8)
+        small = _scaled(photo, affine * np.array([[w / size[0]], [h / size[1]]]), (w, h))
+        small = np.asarray(
+            cv2.GaussianBlur(small, (0, 0), sigma / factor, borderType=cv2.BORDER_REFLECT), np.uint8
+        )
         layers.append((sigma, small))
     return layers
 
@@ -139,7 +141,7 @@ def _fill(
         share = np.clip(beyond / (2.0 * sigma), 0, 1)[:, :, None]
         fx, fy = layer.shape[1] / size[0], layer.shape[0] / size[1]
         part = cv2.warpAffine(
-            layer, np.float64([[1 / fx, 0, (1 / fx - 1) / 2 - x0], [0, 1 / fy, (1 / fy - 1) / 2 - y0]]),
+            layer, np.array([[1 / fx, 0, (1 / fx - 1) / 2 - x0], [0, 1 / fy, (1 / fy - 1) / 2 - y0]]),
             (x1 - x0, y1 - y0), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE,
         )  # fmt: skip
         value += (part.astype(np.float32) - value) * share

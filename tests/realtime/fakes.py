@@ -47,7 +47,14 @@ class SoloClock:
         self._now = max(self._now, until_ns)
 
     def pass_by(self, ns):
+        """Time goes by and nothing else happens."""
         self._now += ns
+
+    def live_on(self, ns):
+        """Time goes by, and what was planned happens."""
+        until = self._now + ns
+        while self._now < until:
+            self.wait(None, until)
 
 
 class VirtualClock:
@@ -167,8 +174,8 @@ class FakeSource:
         now = self.clock.now_ns()
         if self.device:
             period = SECOND / self.fps
-            # Not past the picture that is due at this very moment.
-            until = round((now // period + 1) * period)
+            # Times are whole ns and periods are not: this very moment is not the next one.
+            until = round((int(now / period + 1e-3) + 1) * period)
             for a, b in self.blocked:
                 if a <= until < b:
                     until = b

@@ -7,6 +7,7 @@ import pytest
 
 from engines.errors import EngineError, UsageError
 from realtime.assemble import assemble, choose_device
+from realtime.cli import main
 from realtime.clock import ManualClock
 from realtime.config import BENCH, Config
 from realtime.config_load import from_flags
@@ -113,3 +114,13 @@ def _video(path, fps, frames=5):
     sink.close()
     source.close()
     return path
+
+
+def test_offline_from_the_command_line(tmp_path, capsys):
+    video, out = _video(tmp_path / "in put.mkv", fps=12, frames=4), tmp_path / "out.mkv"
+    face = str(BENCH.face[0])
+    assert (
+        main(["run", "--face", face, "--offline", "--source", f"file:{video}", "--sink", f"file:{out}"]) == 0
+    )
+    assert "4 frames out" in capsys.readouterr().out
+    assert out.stat().st_size > 0

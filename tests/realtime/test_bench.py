@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from engines.errors import UsageError
 from realtime.bench.compare import differences, ratios, read_result
 from realtime.bench.load import SlowTracker
 from realtime.bench.machine import CpuMeter, cpu_name, rss_mb, usable_cores
-from realtime.bench.measure import Task, highest_rate, measure
+from realtime.bench.measure import Task, highest_rate, keeps_up, measure
 from realtime.bench.result import Result
 from realtime.budget import STAGES, Meter, budget_for
 from realtime.cli import main
@@ -126,6 +127,12 @@ def test_max_finds_the_highest_rate(measured, capsys):
     assert all(task.seconds <= 2 for task in measured)
     assert main(["bench", "--max", "--slow", "900"]) == 0
     assert "not even 5 fps" in capsys.readouterr().out
+
+
+def test_a_source_that_is_too_slow_does_not_count_as_keeping_up():
+    assert keeps_up(made(GOOD))
+    assert not keeps_up(made(GOOD, dropped=1))
+    assert not keeps_up(replace(made(GOOD, fps=30), fps=60.0))
 
 
 @pytest.mark.parametrize("limit", [5, 6, 29, 30, 31, 77, 119, 120])

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
+from rich.console import Console
 
 import realtime.cli
+import realtime.cli.live
 from engines.errors import BudgetMissed, DeviceError, EngineError, PhotoError, UsageError
 from realtime import __version__
+from realtime.budget import Meter
 from realtime.cli import main
+from realtime.cli.live import Preparing, line, view
 from realtime.cli.parser import given_flags, make_parser
+from realtime.config import BENCH
+from realtime.session import Snapshot
 
 
 @pytest.fixture(autouse=True)
@@ -181,3 +189,86 @@ def test_config_validate_says_yes_or_where_not(tmp_path, capsys):
     assert main(["config", "validate", str(file)]) == 2
     assert "line 2: the key 'fsp' is not known" in capsys.readouterr().err
     assert main(["config"]) == 2
+
+
+HOPPER = str(BENCH.face[0])
+RUN = ["run", "--face", HOPPER, "--source", "pattern", "--size", "320x240", "--fps", "20", "--sink", "null"]
+
+
+def test_run_says_what_runs_where_and_ends_by_itself(capsys):
+    assert main([*RUN, "--duration", "0.4", "--on-lost", "slate"]) == 0
+    out, err = capsys.readouterr()
+    for said in ("pattern", "320×240 at 20 fps", "mesh on cpu: no GPU path", "face_mesh_468: CPUExecutionProvider",
+                 "null", "slate", "label"):  # fmt: skip
+        assert said in err
+    assert "frame age" in out
+    assert "frames out" in out
+
+
+def test_run_warns_when_the_real_face_may_be_shown(capsys):
+    assert main([*RUN, "--duration", "0.2", "--on-lost", "passthrough", "--no-label"]) == 0
+    err = capsys.readouterr().err
+    assert "the real face is SHOWN" in err
+    assert "off" in err
+
+
+@pytest.mark.parametrize(("flags", "says"), [
+    (["--device", "cuda"], "--device cpu"), (["--device", "cuda:3"], "cuda:3"), (["--engine", "inswapper"], "mesh"),
+])  # fmt: skip
+def test_what_this_version_cannot_run_on_is_exit_4_and_honest(flags, says, capsys):
+    assert main([*RUN, *flags]) == 4
+    assert says in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_run_with_its_figures_and_130(monkeypatch, capsys):
+    def interrupted(session, *_):
+        assert not session.wait(time.monotonic_ns() + 200_000_000)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(realtime.cli.live, "_watch", interrupted)
+    assert main(RUN) == 130
+    out, err = capsys.readouterr()
+    assert "frame age" in out
+    assert "error" not in err
+
+
+def test_a_still_picture_has_no_end_and_is_not_processed_offline(tmp_path, capsys):
+    out = tmp_path / "out.mkv"
+    arguments = ["run", "--face", HOPPER, "--offline", "--source", f"file:{HOPPER}", "--sink", f"file:{out}"]
+    assert main(arguments) == 2
+    assert "no end" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def _snapshot(state: str) -> Snapshot:
+    meter = Meter(0)
+    meter.stage("swap", 20_000_000)
+    meter.count("sent", 30)
+    return Snapshot(state, True, meter.report(1_000_000_000))
+
+
+@pytest.mark.parametrize(("state", "says"), [
+    ("starting", "starting"), ("live", "live"), ("veiled", "no face"), ("lost", "camera lost"),
+])  # fmt: skip
+def test_every_state_can_be_seen_on_a_terminal_and_in_a_log(state, says):
+    console = Console(file=io.StringIO(), width=100)
+    console.print(view(_snapshot(state), "640×480 at 30 fps"))
+    shown = console.file.getvalue()
+    assert says in shown
+    assert "640×480 at 30 fps" in shown
+    assert "30.0 fps" in shown
+    assert max(len(row) for row in shown.splitlines()) <= 80
+    assert says in line(_snapshot(state))
+
+
+def test_kernels_are_announced_as_done_once(monkeypatch):
+    console = Console(file=io.StringIO(), width=100)
+    now = [0.0]
+    monkeypatch.setattr(realtime.cli.live.time, "monotonic", lambda: now[0])
+    with Preparing(console) as preparing:
+        preparing("kernel 1/8: composite")
+        assert not console.file.getvalue()
+        now[0] = 5.0
+        preparing("kernel 3/8: facing")
+        preparing("kernel 3/8: facing")
+    assert console.file.getvalue() == "Preparing kernels for this machine (once): 3/8 …\n"
