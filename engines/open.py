@@ -15,7 +15,7 @@ SWAPPERS: Final = ("mesh",)
 
 
 def open_swapper(
-    name: str, device: str, photos: Sequence[Path], *, shape: float = 0.7, landmarks: int = 468
+    name: str, device: str, photos: Sequence[Path], *, shape: float = 0.8, landmarks: int = 468
 ) -> AnySwapper:
     """Makes a swapper for some photos of one person; it still has to be opened.
 

@@ -305,8 +305,6 @@ class Session:
             dropped = 0
             for frame in self._capture.frames():
                 self._newest = frame
-                if self._opened_ns is None:
-                    continue
                 self._captured.put(frame)
                 if self._captured.dropped != dropped:
                     dropped = self._captured.dropped

@@ -33,7 +33,7 @@ _LIGHT_SPREAD: Final = 0.9
 _TINT_SPREAD: Final = 0.35
 
 
-def _skin() -> Floats:
+def plain_skin() -> Floats:
     """(468,) float32: 1 for vertices on plain skin."""
     skin = np.ones(POINTS, np.float32)
     for group in (
@@ -50,10 +50,10 @@ class Light:
     def __init__(self) -> None:
         points = canonical()
         near = np.linalg.norm(points[:, None] - points[None], axis=2)
-        weights = np.exp(-0.5 * (near / _REACH) ** 2) * _skin()[None]
+        weights = np.exp(-0.5 * (near / _REACH) ** 2) * plain_skin()[None]
         # Far from any skin (the chin's very border) the nearest skin still counts.
-        weights += 1e-4 * _skin()[None]
-        self._skin = _skin()
+        weights += 1e-4 * plain_skin()[None]
+        self._skin = plain_skin()
         self._smooth = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
         self._grid = np.empty((_GRID, _GRID, 3), np.float32)
         # Three colours of the live face, three of the photo, and the weight itself.

@@ -67,7 +67,7 @@ class MeshSwapper:
 
     name = "mesh"
 
-    def __init__(self, source: SourceFace, shape: float = 0.7, landmarks: int = 468) -> None:
+    def __init__(self, source: SourceFace, shape: float = 0.8, landmarks: int = 468) -> None:
         self.landmarks = landmarks
         self.nodes: Mapping[str, Mapping[str, int]] = {}
         self._source = source

@@ -24,9 +24,9 @@ from engines.faces import Floats
 
 _FALL: Final = 2.0
 """Within this distance of a point that must stay (cm of the canonical face) the offset fades out."""
-_LEARN: Final = 45
+_LEARN: Final = 30
 """Frames over which the live person's usual shape is averaged at first."""
-_FOLLOW: Final = 1 / 900
+_FOLLOW: Final = 1 / 1800
 """How fast it follows afterwards, part of the way per frame: slower than any expression lasts."""
 
 

@@ -74,6 +74,23 @@ def foreign(skin: Image, uv: Floats) -> Floats:
     )
 
 
+def plain(uv: Floats, side: int) -> Floats:
+    """Where a face has neither brows, eyes, glasses, nose nor lips.
+
+    Args:
+        uv: (468, 2) float32: where each vertex lies in the texture, texels.
+        side: Side of the texture, texels.
+
+    Returns:
+        (side, side) float32, 0…1, with soft borders.
+    """
+    scale = _SIDE / side
+    places = (uv + 0.5) * scale - 0.5
+    rest = _filled(places, (OVAL,)) * (1 - _filled(places, _FEATURES))
+    soft = cv2.GaussianBlur(rest, (0, 0), 2.0)
+    return np.asarray(cv2.resize(soft, (side, side), interpolation=cv2.INTER_LINEAR), np.float32)
+
+
 def _distance_from_skin(lab: Floats, places: Floats) -> Floats:
     """How far each texel is from the plain skin of this face, in tolerances, evenly lit from one side or not."""
     y, x = np.mgrid[0:_SIDE, 0:_SIDE].astype(np.float32) / _SIDE - 0.5

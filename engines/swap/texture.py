@@ -21,16 +21,18 @@ from engines.analysis.topology import (
 )
 from engines.faces import Array, Floats, Image
 from engines.kernels import cpu
-from engines.swap.skin import foreign
+from engines.swap.light import plain_skin, sample
+from engines.swap.skin import foreign, plain
+from engines.swap.tone import calm, neutral
 
 _MARGIN: Final = 4
 _SIDES: Final = (256, 384, 512, 768, 1024)
-_OVAL_FEATHER: Final = 0.075
+_OVAL_FEATHER: Final = 0.055
 """Width of the blend at the face's border, in sides of the texture."""
-_EYE_FEATHER: Final = 0.010
+_EYE_FEATHER: Final = 0.006
 _EDGE_ON: Final = (0.10, 0.30)
 """A photo that saw the skin at less than this (cosine) knows nothing, or not everything, about it."""
-_LIP_FEATHER: Final = 0.008
+_LIP_FEATHER: Final = 0.006
 
 _LOOP: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 14, 13, 12, 11, 10, 9)
 """A ring around an eye is stored as its lower, then its upper half; this walks around it once."""
@@ -78,6 +80,7 @@ def unwrap(source: SourceFace) -> Texture:
     seen = _seen(points, uv, side)
     skin, known = _fill_hidden_half(_flatten(source.image, points, uv, side, face), seen)
     covered = opacity(uv, side) * known * (1 - foreign(skin, uv))
+    skin = calm(neutral(skin, _mean_skin(skin, uv, covered)), plain(uv, side) * covered)
     alpha = np.rint(covered * 255).astype(np.uint8)
     levels = [np.ascontiguousarray(np.dstack([skin, alpha]))]
     while levels[-1].shape[0] > 96:
@@ -103,6 +106,15 @@ def _flatten(image: Image, points: Floats, uv: Floats, side: int, face: float) -
         cv2.remap(image, places[:, :, 0], places[:, :, 1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE),
         np.uint8,
     )
+
+
+def _mean_skin(skin: Image, uv: Floats, covered: Floats) -> Floats:
+    """(3,) float32 B, G, R, 0…1: the mean of the plain skin that the photo shows."""
+    broad = cv2.GaussianBlur(skin, (0, 0), skin.shape[0] / 64).astype(np.float32) / np.float32(255)
+    weight = plain_skin() * sample(covered, uv + 0.5)
+    if weight.sum() < 1:
+        weight = np.ones(POINTS, np.float32)
+    return np.asarray(np.average(sample(broad, uv + 0.5), axis=0, weights=weight), np.float32)
 
 
 def _seen(points: Floats, uv: Floats, side: int) -> Floats:

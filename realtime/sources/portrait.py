@@ -191,15 +191,15 @@ def _landmarks(photo: Image, path: Path) -> Floats:
 
 
 def _extent(border: Array, size: tuple[int, int]) -> tuple[Array, Array]:
-    """For every row, where the moving part begins and ends, a pixel inside of its border."""
+    """For every row, where the moving part begins and ends, a few pixels inside of its border."""
     width, height = size
-    left, right = np.full(height, width, np.int32), np.full(height, 0, np.int32)
+    left, right = np.full(height, width, np.int32), np.zeros(height, np.int32)
     for (ax, ay), (bx, by) in zip(border, np.roll(border, -1, 0), strict=True):
         if ay > by:
             ax, ay, bx, by = bx, by, ax, ay
-        rows = np.arange(max(0, int(np.floor(ay))), min(height, int(np.ceil(by)) + 1))
-        if by > ay:
-            x = ax + (np.clip(rows, ay, by) - ay) * (bx - ax) / (by - ay)
-            left[rows] = np.minimum(left[rows], np.clip(np.ceil(x) + 1, 0, width).astype(np.int32))
-            right[rows] = np.maximum(right[rows], np.clip(np.floor(x) - 1, 0, width).astype(np.int32))
+        rows = np.arange(max(0, int(np.ceil(ay))), min(height, int(np.floor(by)) + 1))
+        if len(rows) and by > ay:
+            x = ax + (rows - ay) * (bx - ax) / (by - ay)
+            left[rows] = np.minimum(left[rows], np.clip(np.ceil(x) + 3, 0, width).astype(np.int32))
+            right[rows] = np.maximum(right[rows], np.clip(np.floor(x) - 3, 0, width).astype(np.int32))
     return left, np.maximum(left, right)

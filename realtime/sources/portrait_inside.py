@@ -173,6 +173,7 @@ class Mouth:
             out, shown, flat - state.jaw * self._jaw * self._scale, looks, self._triangles,
             self._below, noise, self._room, frame,
         )  # fmt: skip
+        looks[:, 1] = 0.45 + 0.55 * looks[:, 1]  # Teeth stand in the light, the throat does not.
         if self._open_photo:
             looks[:, 1] = 1.0
             # A lip raised further than in the photo shows longer teeth, not what is above them.
@@ -208,8 +209,8 @@ def _teeth(x: Array, y: Array, light: float, skin: Array) -> tuple[Image, Floats
     rim = y + 0.003 * np.cos(2 * np.pi * place) + 0.006 * np.minimum((x / 0.12) ** 2, 2)
     shade = (1 - 0.22 * np.exp(-((between / 0.0035) ** 2))) * np.clip(1.05 - 0.55 * (x / 0.2) ** 2, 0.2, 1)
     shade = shade * np.clip(0.78 - 6 * y, 0.78, 1)
-    tint = 0.2 * skin / max(float(skin.mean()), 1.0) + np.array([0.66, 0.8, 0.86])
-    colours = (185 * light * tint)[None, None] * shade[..., None]
+    tint = 0.2 * skin / max(float(skin.mean()), 1.0) + np.array([0.64, 0.77, 0.82])
+    colours = (225 * light * tint)[None, None] * shade[..., None]
     alpha = np.clip(0.5 - rim / 0.005, 0, 1) * np.clip((0.19 - np.abs(x)) / 0.08, 0, 1)
     return np.clip(colours, 0, 255).astype(np.uint8), alpha.astype(np.float32)
 

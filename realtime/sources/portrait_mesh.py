@@ -28,7 +28,7 @@ FIELDS: Final = (
 )  # fmt: skip
 """What of a :class:`HeadState` bends the mesh; each has one displacement per vertex."""
 
-_RINGS: Final = np.array([0.06, 0.13, 0.22, 0.34, 0.47, 0.61, 0.75, 0.9])
+_RINGS: Final = np.array([0.06, 0.13, 0.22, 0.34, 0.47, 0.59, 0.71, 0.84])
 """How far the rings lie from the oval, widths of the face."""
 
 REACH: Final = float(_RINGS[-1])
@@ -236,7 +236,7 @@ def _split(corners: Array, marked: Array, start: int) -> tuple[Array, Array]:
     return np.array(found, np.int32), np.array(origin)
 
 
-def _spread(points: Array, corners: Array, fixed: Sequence[int], values: Array) -> Array:
+def _spread(points: Array, corners: Array, fixed: Array, values: Array) -> Array:
     """Spreads displacements over the mesh: given at some vertices, as smooth as a thin plate in between.
 
     The mouth is no connection: what the lower lip does reaches the upper one around the corners only.
@@ -244,7 +244,7 @@ def _spread(points: Array, corners: Array, fixed: Sequence[int], values: Array) 
     Args:
         points: (N, 3) vertices.
         corners: (T, 3) triangles.
-        fixed: The vertices at which the displacements are given.
+        fixed: (F,) the vertices at which the displacements are given.
         values: (K, N, 3): K displacements.
 
     Returns:
@@ -261,7 +261,7 @@ def _spread(points: Array, corners: Array, fixed: Sequence[int], values: Array) 
     energy = laplace.T @ laplace + 0.05 * (laplace + laplace.T) / 2
     free = np.setdiff1d(np.arange(len(points)), fixed)
     given = values[:, fixed].transpose(1, 0, 2).reshape(len(fixed), -1)
-    solved = np.linalg.solve(energy[np.ix_(free, free)], -energy[np.ix_(free, fixed)] @ given)
+    solved = np.linalg.solve(energy[free][:, free], -energy[free][:, fixed] @ given)
     out = values.copy()
     out[:, free] = solved.reshape(len(free), len(values), 3).transpose(1, 0, 2)
     return out
@@ -370,5 +370,5 @@ def columns(ring: Sequence[int]) -> tuple[list[int], list[int]]:
     return [ring[0], *ring[half + 1 :], ring[half]], list(ring[: half + 1])
 
 
-def _unique(*groups: Iterable[int]) -> list[int]:
-    return sorted({i for group in groups for i in group})
+def _unique(*groups: Iterable[int]) -> Array:
+    return np.array(sorted({i for group in groups for i in group}))

@@ -1,6 +1,6 @@
 """Paints a mesh into a frame: compiled loops over triangles, rows and pixels, without the GIL.
 
-A texture holds one pixel in an int64: blue, green, red and opacity (0…127) in lanes of 16 bits. A weighted sum
+A texture holds one pixel in an int64: blue, green, red and transparency (0…127) in lanes of 16 bits. A weighted sum
 of four pixels is then four multiplications, whatever the number of channels. Colours are stored lowered by the
 noise's headroom and the noise raised by it, so that adding noise neither wraps nor needs clamping.
 """
@@ -17,7 +17,6 @@ from engines.faces import Array, Floats, Image
 NOISE: Final = 8192
 """The widest frame there may be, and half of the strip of noise that rows are cut from; a power of two."""
 
-_COLOURS: Final = 0xFFFFFFFFFFFF
 _ONE: Final = 65536
 
 _ROW_MIX, _FRAME_MIX = 2654435761, 40503 * 65599
@@ -53,8 +52,8 @@ def pack(image: Image, room: int, alpha: Floats | None = None) -> Array:
         (H, W) int64.
     """
     out = np.empty(image.shape[:2], np.int64)
-    opacity = np.full((1, 1), 127, np.uint8) if alpha is None else np.rint(alpha * 127).astype(np.uint8)
-    _pack(np.ascontiguousarray(image), opacity, room, out)
+    clear = np.zeros((1, 1), np.uint8) if alpha is None else np.rint(127 - alpha * 127).astype(np.uint8)
+    _pack(np.ascontiguousarray(image), clear, room, out)
     return out
 
 
@@ -64,12 +63,12 @@ def _lowered(level: Any, room: int) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def _pack(image: Image, opacity: Image, room: int, out: Array) -> None:
+def _pack(image: Image, clear: Image, room: int, out: Array) -> None:
     height, width = out.shape
-    single = opacity.shape[0] == 1
+    single = clear.shape[0] == 1
     for y in range(height):
         for x in range(width):
-            value = np.int64(opacity[0, 0] if single else opacity[y, x]) << 48
+            value = np.int64(clear[0, 0] if single else clear[y, x]) << 48
             for c in range(3):
                 level = _lowered(image[y, x, c], room)
                 value |= level << (16 * c)
@@ -133,7 +132,7 @@ class Rasteriser:
     Args:
         coords: (N, 2) float64: where the vertices lie in the texture, pixels.
         triangles: (T, 3) int32; later ones cover earlier ones.
-        texture: From :func:`pack`.
+        texture: From :func:`pack`, opaque.
         size: Width and height of the frames, pixels.
     """
 
@@ -285,10 +284,10 @@ def _paint(
             both = (fx * fy + 128) >> 8
             at = np.uint64((v >> 16) * stride + (u >> 16))
             value = (
-                (flat[at] & _COLOURS) * (256 - fx - fy + both)
-                + (flat[at + one] & _COLOURS) * (fx - both)
-                + (flat[at + below] & _COLOURS) * (fy - both)
-                + (flat[at + below + one] & _COLOURS) * both
+                flat[at] * (256 - fx - fy + both)
+                + flat[at + one] * (fx - both)
+                + flat[at + below] * (fy - both)
+                + flat[at + below + one] * both
                 + noise[np.uint64(grain + x)]
             )
             to = np.uint64(3 * x)
@@ -358,9 +357,8 @@ def blend(
                     + texture[line + 1, column] * (fy - both)
                     + texture[line + 1, column + 1] * both
                 )
-                alpha = (
-                    (wi * looks[i, 0] + wj * looks[j, 0] + wk * looks[k, 0]) * (value >> 48) / (127.0 * 256)
-                )
+                alpha = wi * looks[i, 0] + wj * looks[j, 0] + wk * looks[k, 0]
+                alpha *= 1.0 - (value >> 48) / (127.0 * 256)
                 gain = wi * looks[i, 1] + wj * looks[j, 1] + wk * looks[k, 1]
                 noisy = noise[grain + x]
                 for c in range(3):

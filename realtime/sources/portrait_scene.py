@@ -68,7 +68,7 @@ def canvas(photo: Image, place: Placement, rect: tuple[int, int, int, int], face
     affine = np.array([[place.scale, 0, place.x - rect[0]], [0, place.scale, place.y - rect[1]]])
     out = _scaled(photo, affine, (width, height))
     if place.scale > 1.3:
-        _sharpen(out, 0.4 * place.scale)
+        _sharpen(out, place.scale)
     half = place.scale / 2
     left, top = place.x - rect[0] - half, place.y - rect[1] - half
     right, bottom = left + photo.shape[1] * place.scale, top + photo.shape[0] * place.scale
@@ -99,10 +99,11 @@ def _scaled(photo: Image, affine: Array, size: tuple[int, int]) -> Image:
     )
 
 
-def _sharpen(image: Image, sigma: float) -> None:
+def _sharpen(image: Image, scale: float) -> None:
     """A small photo made large is soft; some of the edges come back, in place."""
-    soft = cv2.GaussianBlur(image, (0, 0), sigma)
-    cv2.addWeighted(image, 1.6, soft, -0.6, 0, dst=image)
+    amount = min(0.6, 0.25 * (scale - 1))
+    soft = cv2.GaussianBlur(image, (0, 0), 0.4 * scale)
+    cv2.addWeighted(image, 1 + amount, soft, -amount, 0, dst=image)
 
 
 def _blurred(

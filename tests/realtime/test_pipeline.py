@@ -56,6 +56,16 @@ def test_no_face_is_no_trust_and_no_error():
     assert meter.report(1).stages["swap"].spread.n == 0
 
 
+def test_a_face_that_is_missing_takes_the_trust_from_the_others():
+    tracker = FakeTracker(lambda n: 1)
+    pipeline, _, _ = build(tracker)
+    trusted = []
+    for lost in (False, True, False):
+        tracker.lost = lost
+        trusted.append(pipeline.process(make_frame()).trusted)
+    assert trusted == [True, False, True]
+
+
 def test_stages_are_timed_over_all_faces():
     clock_ref = []
 

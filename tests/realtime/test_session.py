@@ -1,105 +1,15 @@
-"""A whole session, threads and all, in time that jumps."""
+"""A whole session, threads and all, in time that jumps: what viewers see, and when."""
 
 import random
-import threading
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 
-from engines.errors import DeviceError, EngineError, PhotoError, UsageError
-from realtime.budget import Meter
-from realtime.clock import StopFlag
+from engines.errors import EngineError
 from realtime.frame import Kind
-from realtime.guard import Guard
-from realtime.pipeline import Pipeline
-from realtime.session import Session
-from tests.realtime.fakes import (
-    MS,
-    SECOND,
-    SIZE,
-    FakeSink,
-    FakeSource,
-    FakeSwapper,
-    FakeTracker,
-    VirtualClock,
-    make_frame,
-)
-
-
-class Live:
-    """A session out of fakes, and the hand that moves its time."""
-
-    def __init__(
-        self, answer=lambda n: 1, swap=lambda n: None, cost_ns=0, opening_ns=0, sinks=1, policy=("hold", "veil"),
-        fps=30.0, reconnect_s=None, most_failures=30, patience_s=0.8, **source,
-    ):  # fmt: skip
-        self.clock = VirtualClock()
-        self.stop = StopFlag(self.clock)
-        self.source = FakeSource(self.clock, self.stop, **source)
-        self.tracker = FakeTracker(answer)
-        self.swapper = FakeSwapper(
-            swap,
-            opening=lambda: self.spend(opening_ns),
-            work=lambda n: self.spend(cost_ns(n) if callable(cost_ns) else cost_ns),
-        )
-        self.sinks = [FakeSink(self.clock, f"sink {n}") for n in range(sinks)]
-        self.meter = Meter(0)
-        self.said, self.readied = [], []
-        pipeline = Pipeline(self.tracker, self.swapper, self.meter, self.clock, None, most_failures)
-        self.pipeline = pipeline
-        self.session = Session(
-            self.source, pipeline, Guard(policy), self.sinks, self.meter, self.clock, fps, self.stop,
-            progress=self.said.append, reconnect_s=reconnect_s, patience_s=patience_s,
-            on_ready=lambda: self.readied.append(self.clock.now_ns()),
-        )  # fmt: skip
-
-    def spend(self, ns):
-        if ns:
-            self.stop.wait_until(self.clock.now_ns() + ns)
-
-    def play(self, seconds):
-        """Starts, lives so long, stops."""
-        self.session.start()
-        self.clock.run_until(round(seconds * SECOND))
-        self.session.stop()
-        return self
-
-    def run(self, duration_s=None, until_s=100.0):
-        """As the command line does it: in a thread of its own, so that time can be moved from here."""
-        result = []
-
-        def body():
-            try:
-                result.append(self.session.run(duration_s))
-            except BaseException as error:
-                result.append(error)
-
-        caller = threading.Thread(target=body, name="doppelcam-caller")
-        caller.start()
-        self.clock.run_until(round(until_s * SECOND))
-        caller.join(10)
-        assert not caller.is_alive()
-        return result[0]
-
-    @property
-    def sent(self):
-        return self.sinks[0].sent
-
-    @property
-    def counts(self):
-        return self.session.report().counts
-
-    def begins(self):
-        """When each kind was first shown, seconds, in order."""
-        first = {}
-        for sent in self.sent:
-            first.setdefault(sent.kind, sent.at / SECOND)
-        return first
-
-
-def no_threads():
-    return not [t for t in threading.enumerate() if t.name.startswith("doppelcam")]
+from tests.realtime.fakes import MS, SECOND, SIZE, FakeSink, VirtualClock, make_frame
+from tests.realtime.live import Live, no_threads
 
 
 def test_a_camera_goes_out_swapped_at_full_rate():
@@ -253,24 +163,6 @@ def test_whatever_goes_wrong_the_real_face_is_never_sent(seed):
     assert shown["swapped"] > 0
 
 
-def test_a_frame_nobody_judged_ends_the_session_with_a_slate():
-    live = Live()
-    guard = live.session._guard
-    good, calls = guard.judge, []
-
-    def careless(outcome, now_ns):
-        calls.append(now_ns)
-        return outcome.frame if len(calls) > 30 else good(outcome, now_ns)
-
-    guard.judge = careless
-    error = live.run()
-    assert error.exit_code == 1
-    assert "nobody had judged" in str(error)
-    assert not any(s.bare for s in live.sent)
-    assert live.sent[-1].kind is Kind.SLATE
-    assert no_threads()
-
-
 def test_a_slow_sink_does_not_hold_up_the_other_one():
     live = Live(sinks=2)
     live.sinks[1].work = lambda n: live.spend(700 * MS)
@@ -326,184 +218,6 @@ def test_the_snapshot_says_what_state_it_is_in():
     assert snapshot.report.counts["sent"] > 0
 
 
-@pytest.mark.parametrize(
-    ("breaking", "kind", "code"),
-    [
-        ("camera open", DeviceError, 3),
-        ("camera back", DeviceError, 3),
-        ("file open", UsageError, 2),
-        ("engine open", EngineError, 4),
-        ("engine run", EngineError, 4),
-        ("sink open", DeviceError, 3),
-        ("sink send", DeviceError, 3),
-        ("a bug in a sink", ZeroDivisionError, None),
-    ],
-)
-def test_every_error_reaches_the_caller_as_what_it_is_and_all_is_closed(breaking, kind, code):
-    def fail(error):
-        def raiser(*args):
-            raise error
-
-        return raiser
-
-    gone = {"camera open": ((0, SECOND),), "camera back": ((SECOND, 1 << 62),)}.get(breaking, ())
-    swap = (lambda n: EngineError("out of memory")) if breaking == "engine run" else (lambda n: None)
-    live = Live(swap=swap, gone=gone, reconnect_s=2, sinks=2)
-    if breaking == "file open":
-        live.source.open = fail(UsageError("Not a video."))
-    if breaking == "engine open":
-        live.swapper.opening = fail(EngineError("No plan for this GPU."))
-    if breaking == "sink open":
-        live.sinks[1].opening = fail(DeviceError("There is no virtual camera."))
-    if breaking == "sink send":
-        live.sinks[1].work = lambda n: fail(DeviceError("The disk is full."))() if n == 20 else None
-    if breaking == "a bug in a sink":
-        live.sinks[0].work = lambda n: 1 // 0 if n == 20 else None
-    error = live.run()
-    assert type(error) is kind
-    assert getattr(error, "exit_code", None) == code
-    assert no_threads()
-    assert live.tracker.closed and live.swapper.closed and live.source.closed
-    assert all(s.closed >= len(s.opened) for s in live.sinks)
-    if not breaking.endswith("open"):
-        assert all(s.closed == 1 for s in live.sinks)
-    assert live.session.report().seconds >= 0  # The summary still tells.
-
-
-def test_the_first_error_wins_and_the_others_are_logged(caplog):
-    live = Live(sinks=2)
-
-    def both(n):
-        if n == 30:
-            raise DeviceError("The disk is full.")
-
-    def closing():
-        raise DeviceError("The end of the file was not written.")
-
-    live.sinks[0].work = both
-    live.sinks[1].close = closing
-    error = live.run()
-    assert str(error) == "The disk is full."
-    assert "The end of the file was not written." in caplog.text
-
-
-def test_ctrl_c_ends_every_thread_and_leaves_the_summary(monkeypatch):
-    live = Live()
-    real = live.session.wait
-
-    def interrupted(until_ns=None):
-        if live.clock.now_ns() > 2 * SECOND:
-            raise KeyboardInterrupt
-        return real(until_ns)
-
-    monkeypatch.setattr(live.session, "wait", interrupted)
-    assert isinstance(live.run(), KeyboardInterrupt)
-    assert no_threads()
-    assert live.session.report().counts["sent"] == len(live.sent) > 50
-    assert live.session.report().seconds == pytest.approx(2, abs=0.2)
-    assert live.sinks[0].closed == 1
-
-
-def test_ctrl_c_while_an_engine_is_being_built_ends_it_at_its_next_word():
-    live = Live(opening_ns=3600 * SECOND)
-    live.session.start()
-    live.clock.run_until(10 * SECOND)
-    live.session.stop()
-    assert live.said == ["tracker", "swapper"]  # And not that it is ready.
-    live.session.check()
-    assert no_threads()
-    assert live.swapper.closed == 1
-
-
-def test_a_driver_that_never_returns_is_left_behind_with_a_warning(caplog):
-    release = threading.Event()
-    live = Live(patience_s=0.02)
-    read = live.source.read
-    live.source.read = lambda: read() if live.source.given < 10 else release.wait(30) and None
-    live.session.start()
-    try:
-        while live.source.given < 10:
-            live.clock._now += MS  # Not run_until: that waits for the one that never waits.
-            with live.stop._condition:
-                live.stop._condition.notify_all()
-        live.session.stop()
-        assert "doppelcam-capture does not return and is left behind" in caplog.text
-        assert live.sinks[0].closed == 1
-        assert all(t.daemon for t in threading.enumerate() if t.name.startswith("doppelcam"))
-    finally:
-        release.set()
-
-
-def test_stopping_twice_or_before_the_start_is_no_error():
-    live = Live().play(1)
-    live.session.stop()
-    idle = Live()
-    idle.session.stop()
-    idle.session.check()
-
-
-def test_a_session_without_a_sink_is_refused():
-    with pytest.raises(UsageError, match="nowhere"):
-        Live(sinks=0)
-
-
-def test_one_thread_owns_the_engines_and_threads_have_names():
-    live = Live(sinks=2)
-    live.session.start()
-    live.clock.run_until(SECOND)
-    names = {t.name for t in threading.enumerate() if t.name.startswith("doppelcam")}
-    live.session.stop()
-    assert names == {"doppelcam-capture", "doppelcam-process", "doppelcam-output-0", "doppelcam-output-1"}
-    assert live.swapper.threads == {"doppelcam-process"}
-
-
-def test_a_new_face_is_handed_over_between_two_frames():
-    live = Live()
-    live.session.start()
-    live.clock.run_until(SECOND)
-    new = FakeSwapper(skin=200)
-    done = live.session.between_frames(lambda: live.pipeline.replace_swapper(new, print))
-    live.clock.run_until(2 * SECOND)
-    live.session.stop()
-    assert done.result(0) is None
-    assert new.threads == {"doppelcam-process"}
-    assert live.swapper.closed == 1
-    faces = [int(s.face[0, 0, 0]) for s in live.sent if s.kind is Kind.SWAPPED]
-    assert set(faces) == {60, 200}
-    assert faces == sorted(faces)
-
-
-def test_a_bad_photo_keeps_the_old_face_and_names_the_reason():
-    """Case 29."""
-    live = Live()
-    live.session.start()
-    live.clock.run_until(SECOND)
-
-    def refuse():
-        raise PhotoError("There is no face in holiday.jpg.")
-
-    done = live.session.between_frames(refuse)
-    live.clock.run_until(3 * SECOND)
-    live.session.stop()
-    live.session.check()
-    with pytest.raises(PhotoError, match="holiday"):
-        done.result(0)
-    late = [s for s in live.sent if s.at > SECOND]
-    assert len(late) >= 58
-    assert all(s.swapped for s in late)
-
-
-def test_a_change_is_made_even_when_no_frame_comes_and_cancelled_when_it_is_over():
-    live = Live(gone=((SECOND, 1 << 62),))
-    live.session.start()
-    live.clock.run_until(5 * SECOND)
-    done = live.session.between_frames(lambda: None)
-    live.clock.run_until(6 * SECOND)
-    assert done.done() and not done.cancelled()
-    live.session.stop()
-    assert live.session.between_frames(lambda: None).cancelled()
-
-
 def test_sizes_are_made_even_once_for_everyone():
     live = Live(size=(65, 49)).play(1)
     assert live.sinks[0].opened == [(SIZE, 30.0)]
@@ -513,16 +227,6 @@ def test_sizes_are_made_even_once_for_everyone():
 def test_memory_does_not_grow_with_time():
     live = Live(cost_ns=20 * MS, answer=lambda n: int(n % 50 < 40), sinks=2).play(60)
     assert live.source._pool.allocated <= 8
-
-
-def test_a_stop_flag_of_the_caller_ends_it():
-    live = Live()
-    live.session.start()
-    live.clock.run_until(SECOND)
-    live.stop.set()
-    assert live.session.wait()
-    live.session.stop()
-    live.session.check()
 
 
 def test_the_fakes_can_tell_a_bare_face():

@@ -124,8 +124,7 @@ def test_the_same_seed_gives_the_same_bytes_and_reopening_starts_again():
 def test_another_seed_moves_otherwise():
     states = [PortraitSource(None, SMALL, 30, ManualClock(), seed=seed).state(45) for seed in range(20)]
     assert len(set(states)) == 20
-    a, b = (opened(seed=seed, noise=0.0).read().image for seed in (0, 1))
-    assert not np.array_equal(a, b)
+    assert not np.array_equal(opened(seed=3).read().image, opened(seed=4).read().image)
 
 
 def test_motion_depends_on_time_and_not_on_the_rate():
@@ -241,7 +240,7 @@ def test_the_head_turns_as_told(person, mesh, detector, monkeypatch, axis, name,
     assert 0.5 * 2 * size < (ahead - back)[axis] < 1.6 * 2 * size
 
 
-def test_the_largest_poses_leave_no_hole(source, monkeypatch):
+def test_the_largest_poses_leave_no_hole(source):
     """Every pixel of the moving part is painted: nothing of a frame that lay in the buffer before shows through."""
     extremes = [HeadState(yaw=y, pitch=p, roll=r, jaw=j, zoom=z) for y in (-YAW, YAW) for p in (-PITCH, PITCH)
                 for r in (-ROLL, ROLL) for j, z in ((0.5, 1.06),)]  # fmt: skip
@@ -266,7 +265,7 @@ def test_every_field_of_the_mesh_shows(source, monkeypatch):
 # The picture
 
 
-@pytest.mark.parametrize("size", [(320, 240), (1280, 720), (3840, 2160), (480, 640), (64, 64)])
+@pytest.mark.parametrize("size", [(320, 240), (1280, 720), (3840, 2160), (64, 96)])
 def test_any_size(size):
     frame = opened(size).read()
     assert frame.size == size
@@ -281,7 +280,7 @@ def test_odd_sizes_become_even():
     assert source.read().size == (640, 360)
 
 
-@pytest.mark.parametrize("size, width", [((960, 540), 215), ((1280, 720), 215), ((640, 360), 90)])
+@pytest.mark.parametrize("size, width", [((1280, 720), 215), ((640, 360), 90)])
 def test_the_face_has_the_wanted_width_and_place(mesh, detector, monkeypatch, size, width):
     source = opened(size, face_width=width)
     points = found(mesh, detector, shown(source, monkeypatch))[:468, :2]
@@ -291,24 +290,29 @@ def test_the_face_has_the_wanted_width_and_place(mesh, detector, monkeypatch, si
     assert 0.4 * size[1] < middle[1] < 0.5 * size[1]
 
 
-def test_the_default_face_is_the_same_share_of_any_height(mesh, detector, monkeypatch):
-    for size in ((640, 480), (960, 540)):
-        points = found(mesh, detector, shown(opened(size), monkeypatch))[:468]
-        assert np.ptp(points[:, 0]) == pytest.approx(size[1] * 430 / 1080, rel=0.06)
+def test_the_default_face_is_a_share_of_the_height(source, mesh, detector, monkeypatch):
+    for one, height in ((source, 540), (opened((640, 480)), 480)):
+        points = found(mesh, detector, shown(one, monkeypatch))[:468]
+        assert np.ptp(points[:, 0]) == pytest.approx(height * 430 / 1080, rel=0.06)
 
 
-def test_a_photo_narrower_than_the_frame_is_continued_and_not_barred(monkeypatch):
+def test_a_photo_narrower_than_the_frame_is_continued_and_not_barred():
     """No column outside of the photo is flat, and none jumps from its neighbour."""
-    image = shown(opened((1280, 360), path=HOPPER, noise=0.0), monkeypatch).astype(np.float32)
+    image = opened((1280, 360), path=HOPPER, noise=0.0).read().image.astype(np.float32)
     assert image.std(0).mean(1).min() > 2
     columns = cv2.GaussianBlur(image, (0, 0), 3).mean(0)
     outside = np.r_[0:350, 930:1280]
     assert np.abs(np.diff(columns, axis=0))[outside[:-1]].max() < 12
 
 
+@pytest.fixture(scope="module")
+def clean() -> np.ndarray:
+    return np.stack(images(opened((320, 180), noise=0.0), 4)).astype(np.float32)
+
+
 @pytest.mark.parametrize("noise", [1.0, 2.5])
-def test_noise_is_there_and_as_small_as_told(noise):
-    noisy, clean = (np.stack(images(opened((320, 180), noise=n), 4)).astype(np.float32) for n in (noise, 0.0))
+def test_noise_is_there_and_as_small_as_told(clean, noise):
+    noisy = np.stack(images(opened((320, 180), noise=noise), 4)).astype(np.float32)
     # Where the picture is dark or bright it is cut to leave the noise its room; elsewhere it is only noisy.
     middle = (clean > 20).all(-1) & (clean < 235).all(-1)
     difference = (noisy - clean)[middle]
@@ -318,9 +322,8 @@ def test_noise_is_there_and_as_small_as_told(noise):
     assert all(not np.array_equal(a, b) for a, b in pairwise(corner))
 
 
-def test_without_noise_the_background_stands_still():
-    frames = images(opened(noise=0.0), 3)
-    assert np.array_equal(frames[0][:, :20], frames[2][:, :20])
+def test_without_noise_the_background_stands_still(clean):
+    assert np.array_equal(clean[0][:, :20], clean[3][:, :20])
 
 
 # Reading
