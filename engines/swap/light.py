@@ -96,7 +96,7 @@ class Light:
         cpu.weigh(self._smooth, self._near, self._broad)
         ground = _DARKEST * self._broad[6] + 1e-9
         gain = (self._broad[:3] + ground) / (self._broad[3:6] + ground)
-        return np.clip(gain.T, 1 / _LIMIT, _LIMIT)
+        return np.asarray(np.clip(gain.T, 1 / _LIMIT, _LIMIT), np.float32)
 
 
 def sample(image: Floats, places: Floats) -> Floats:

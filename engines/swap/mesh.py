@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from engines.analysis.source import SourceFace
-from engines.analysis.topology import POINTS, triangles
+from engines.analysis.topology import OVAL, POINTS, canonical_uv, triangles
 from engines.errors import EngineError
 from engines.faces import Array, Face, Floats, Image
 from engines.kernels import cpu
@@ -26,6 +26,8 @@ _EDGE_ON: Final = (0.02, 0.30)
 """Skin that looks at the camera less than this (cosine) fades out towards the first number."""
 _FOLLOW: Final = 0.4
 """How fast gains follow the light: part of the way per frame."""
+_BANDS: Final = 24
+"""Rows of triangles, from the forehead to the chin, in which a face is painted."""
 _REMEMBERED: Final = 16
 """People whose shape and light are kept, the latest ones."""
 
@@ -83,7 +85,10 @@ class MeshSwapper:
         texture = unwrap(self._source)
         self._photo_light, self._known = _photo_light(texture)
         painted = texture.levels[-1][:, :, 3] > 0
-        self._triangles = np.ascontiguousarray(_visible(painted, texture.uv[-1]))
+        shown = _visible(painted, texture.uv[-1])
+        rows = np.rint(canonical_uv()[shown].mean(1)[:, 1] * _BANDS)
+        self._triangles = np.ascontiguousarray(shown[np.lexsort((canonical_uv()[shown].mean(1)[:, 0], rows))])
+        self._inner = np.setdiff1d(np.arange(POINTS), OVAL)
         self._looks = np.empty(POINTS, np.float32)
         self._normals = np.empty((POINTS, 3), np.float32)
         self._texture = texture
@@ -101,9 +106,8 @@ class MeshSwapper:
         cpu.facing(points, triangles(), self._normals, self._looks)
         low, high = _EDGE_ON
         gain[:, 3] = np.clip((self._looks - low) / (high - low), 0, 1) / 255
-        depth = points[:, 2][self._triangles].sum(1)
-        order = self._triangles[np.argsort(-depth)]
-        return MeshLayer(np.ascontiguousarray(points[:, :2]), gain, order, texture.level_for(face.width))
+        xy = np.ascontiguousarray(points[:, :2])
+        return MeshLayer(xy, gain, self._painting_order(points), texture.level_for(face.width))
 
     def blend(self, image: Image, layer: MeshLayer) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
@@ -121,6 +125,18 @@ class MeshSwapper:
         if self._texture is None:
             raise EngineError("The mesh swapper is used before it was opened.")
         return self._texture
+
+    def _painting_order(self, points: Floats) -> Array:
+        """The triangles in the order in which they are to be painted.
+
+        On a face that is turned away so far that part of it hides another part, the farther one comes first. On
+        any other, neighbours follow each other, so that the frame's memory is walked through and not jumped about
+        in: that halves the time of the composite on a frame that another core has just written.
+        """
+        if float(self._looks[self._inner].min()) > 0:
+            return self._triangles
+        depth = points[:, 2][self._triangles].sum(1)
+        return np.asarray(self._triangles[np.argsort(-depth)])
 
     def _person(self, track: int) -> _Person:
         person = self._people.pop(track, None)

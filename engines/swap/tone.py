@@ -61,4 +61,4 @@ def calm(skin: Image, plain: Floats) -> Image:
     spread = 1.48 * float(np.median(seen))
     keep = float(np.clip((_CONTRAST / max(spread, 1e-3)) ** 0.7, _LEAST, 1))
     factor = np.exp((keep - 1) * detail * plain)[:, :, None]
-    return np.clip(np.rint((skin + np.float32(8)) * factor - 8), 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.rint((skin + np.float32(8)) * factor - 8), 0, 255), np.uint8)
