@@ -249,7 +249,7 @@ def _same_place(before: Region, now: Region) -> bool:
 
 
 def _covers(region: Region, detection: Detection) -> bool:
-    x, y = detection.centre.tolist()
+    x, y = map(float, detection.centre)
     return max(abs(x - region.x), abs(y - region.y)) < region.size / 3
 
 
