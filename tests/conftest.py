@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ def _open_sockets() -> set[str]:
     links = set()
     for entry in Path("/proc/self/fd").glob("*"):
         try:
-            links.add(os.readlink(entry))
+            links.add(str(entry.readlink()))
         except OSError:
             continue
     return {link for link in links if link.startswith("socket:")}

@@ -24,7 +24,7 @@ STAMP = VENV / "installed.txt"
 
 
 def main(arguments: Sequence[str]) -> int:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file runs before pip can check
         print(f"doppelcam needs Python 3.11 or newer; this is {sys.version.split()[0]}.", file=sys.stderr)
         return 2
     if not arguments:
