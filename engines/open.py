@@ -9,13 +9,15 @@ from typing import Final
 from engines.analysis.source import SourceReader
 from engines.errors import EngineError, UsageError
 from engines.swap.base import AnySwapper
-from engines.swap.mesh import MeshSwapper
+from engines.swap.mesh import Looks, MeshSwapper
+
+__all__ = ["SWAPPERS", "Looks", "open_swapper"]
 
 SWAPPERS: Final = ("mesh",)
 
 
 def open_swapper(
-    name: str, device: str, photos: Sequence[Path], *, shape: float = 0.8, landmarks: int = 468
+    name: str, device: str, photos: Sequence[Path], *, looks: Looks | None = None, landmarks: int = 468
 ) -> AnySwapper:
     """Makes a swapper for some photos of one person; it still has to be opened.
 
@@ -23,7 +25,7 @@ def open_swapper(
         name: As on the command line.
         device: ``cpu``.
         photos: Photos of one person.
-        shape: How far the live face takes on the photo's proportions, 0…1.
+        looks: What of the live face stays.
         landmarks: 468 or 478, on the photo and on the live face.
 
     Raises:
@@ -48,6 +50,6 @@ def open_swapper(
         )
     reader = SourceReader(landmarks)
     try:
-        return MeshSwapper(reader.read(photos[0]), shape, landmarks)
+        return MeshSwapper(reader.read(photos[0]), looks, landmarks)
     finally:
         reader.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from engines.analysis.photo import is_still
 from engines.errors import EngineError, UsageError
-from engines.open import open_swapper
+from engines.open import Looks, open_swapper
 from engines.swap.base import AnySwapper, Progress
 from realtime.budget import Meter, Report, budget_for
 from realtime.clock import Clock, StopFlag, SystemClock
@@ -133,8 +133,14 @@ def assemble(
         config.source, size=config.size, fps=config.fps, clock=clock, seed=config.seed
     )
     fps = config.fps or (_own_rate(source) if config.source.startswith("file:") else DEFAULT_FPS)
-    meter = Meter(clock.now_ns(), {**budget_for(fps), **config.budget})
-    swapper = open_swapper(config.engine, device.name, config.face, landmarks=config.landmarks)
+    budget = budget_for(fps)
+    if not source.device:
+        # A source that makes its pictures may take a frame's time for it; it runs beside the rest.
+        budget["capture"] = 1000 / fps
+    meter = Meter(clock.now_ns(), {**budget, **config.budget})
+    swapper = open_swapper(
+        config.engine, device.name, config.face, looks=looks_of(config), landmarks=config.landmarks
+    )
     selector = Selector(cast("Choice", config.select), config.max_faces)
     tracker = Tracker(swapper.landmarks, selector, config.detect_every)
     label = Label() if config.label else None
@@ -156,6 +162,12 @@ def assemble(
         device=device,
         stop=StopFlag(clock),
     )
+
+
+def looks_of(config: Config) -> Looks:
+    """What of the live face stays."""
+    eyes = cast("Literal['live', 'mixed', 'photo']", config.eyes)
+    return Looks(config.shape, eyes, cast("Literal['live', 'photo']", config.mouth))
 
 
 def _own_rate(source: Source) -> float:

@@ -43,6 +43,9 @@ class Config:
         offline: Every frame of a file, none dropped, as fast as it goes.
         detect_every: Frames from one look for new faces to the next.
         landmarks: 468, or 478 with refined lips, lids and irises.
+        shape: How far the live face takes on the photo's proportions, 0…1.
+        eyes: ``mixed``, ``live`` or ``photo``.
+        mouth: ``live`` or ``photo``.
         seed: Of everything random in a generated source.
         budget: Budget of a stage, ms, where it differs from the default.
     """
@@ -62,6 +65,9 @@ class Config:
     offline: bool = False
     detect_every: int = 10
     landmarks: int = 468
+    shape: float = 0.85
+    eyes: str = "mixed"
+    mouth: str = "live"
     seed: int = 0
     budget: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -279,6 +285,12 @@ OPTIONS: Final = (
            "look for new faces every N frames", _whole(1, 600), "N"),
     Option("landmarks", "468 or 478",
            "landmarks of a face; 478 refines lips and lids at twice the cost", _landmarks, "N"),
+    Option("shape", "a number from 0 to 1",
+           "how far your face takes on the photo's proportions", _number(0, 1), "0…1"),
+    Option("eyes", "mixed, live or photo",
+           "mixed: the photo's lids and colours, your gaze and blinks", _one_of("mixed", "live", "photo"), "WHOSE"),
+    Option("mouth", "live or photo",
+           "live: your teeth and tongue between the photo's lips", _one_of("live", "photo"), "WHOSE"),
     Option("seed", "a whole number from 0 to 4294967295",
            "of everything random in a generated source", _whole(0, 2**32 - 1), "N"),
     Option("budget", f"STAGE=MS,… of the stages {', '.join(STAGES)}",

@@ -172,7 +172,7 @@ class Tracker:
         missed = not faces or self.lost
         if len(faces) < self._wanted and (missed or self._turn >= self._every):
             self._turn = 0
-            faces += self._find(networks, image, now_ns)
+            faces += self._find(networks, image, now_ns, faces)
         else:
             self.skipped_detections += 1
         chosen = self._selector.choose(faces, (image.shape[1], image.shape[0]), now_ns)
@@ -204,9 +204,18 @@ class Tracker:
         self._tracks = kept
         return faces
 
-    def _find(self, networks: Networks, image: Image, now_ns: int) -> list[Face]:
+    def _find(self, networks: Networks, image: Image, now_ns: int, known: Sequence[Face]) -> list[Face]:
         self.detections += 1
-        detections = networks.near.detect(image) or networks.far.detect(image)
+        near = networks.near.detect(image)
+        found = self._acquired(near, networks, image, now_ns, known)
+        if not found and not any(_covers(track.region, seen) for track in self._tracks for seen in near):
+            # The first detector saw nobody, or took something else for a face.
+            found = self._acquired(networks.far.detect(image), networks, image, now_ns, known)
+        return found
+
+    def _acquired(
+        self, detections: Sequence[Detection], networks: Networks, image: Image, now_ns: int, known: Sequence[Face]
+    ) -> list[Face]:
         faces: list[Face] = []
         for detection in detections:
             if len(self._tracks) == self._wanted:
@@ -215,6 +224,8 @@ class Tracker:
                 continue
             found = networks.landmarks[len(self._tracks)].acquire(image, region_of_detection(detection))
             if found.presence < ACQUIRE or not _plausible(found.points, image):
+                continue
+            if _known(found.points, [*known, *faces]):
                 continue
             self._numbers += 1
             track = _Track(self._numbers, region_of_points(found.points))

@@ -42,7 +42,7 @@ class Detector:
     """Finds faces in a frame.
 
     Args:
-        reach: ``near`` (faces from about a fifth of the frame on) or ``far`` (down to about a thirtieth).
+        reach: ``near`` (faces from about a fifth of the frame on) or ``far`` (down to about a sixteenth).
         threshold: Scores below it are no faces, 0…1.
 
     Raises:
@@ -128,7 +128,7 @@ def _distinct(boxes: Floats) -> list[int]:
     kept: list[int] = []
     areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     for i, box in enumerate(boxes):
-        if areas[i] <= 0:
+        if not (np.isfinite(box).all() and (box[2:] > box[:2]).all()):
             continue
         low, high = np.maximum(box[:2], boxes[kept, :2]), np.minimum(box[2:], boxes[kept, 2:])
         shared = np.prod(np.maximum(high - low, 0), axis=1)

@@ -44,6 +44,15 @@ class SourceFace:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A face of a photo that may be turned: where it was detected, its landmarks, and how sure both networks are."""
+
+    centre: Floats
+    points: Floats
+    sure: float
+
+
 class SourceReader:
     """Reads source photos. Opens its networks once; used by one thread.
 
@@ -72,22 +81,21 @@ class SourceReader:
 
     def find(self, image: Image, name: str) -> SourceFace:
         """The largest face of a picture that was read already; see :meth:`read`."""
-        for turn in _TURNS:
-            turned = image if turn is None else np.ascontiguousarray(cv2.rotate(image, turn), np.uint8)
-            faces = self._detect(turned)
-            for face in faces:
-                found = self._landmarks.acquire(turned, region_of_detection(face))
-                if found.presence < _PRESENT or _upside_down(found.points):
-                    continue
-                _check(found.points, turned, name)
-                note = (
-                    ""
-                    if len(faces) == 1
-                    else f"{name} shows {len(faces)} faces; the largest one was taken, {_place(face, turned)}."
-                )
-                if note:
-                    log.info(note)
-                return SourceFace(turned, found.points, name, note)
+        turned = [
+            image if turn is None else np.ascontiguousarray(cv2.rotate(image, turn), np.uint8)
+            for turn in _TURNS
+        ]
+        # An upside-down face is taken for an upright one now and then, and a flag for a face: the surest view counts.
+        for detectors in ((self._detectors[0].detect, self._detectors[1].detect), (self._from_further_away,)):
+            views = [
+                (faces, upright)
+                for upright in turned
+                for detect in detectors
+                if (faces := self._upright(upright, detect(upright)))
+            ]
+            if views:
+                faces, upright = max(views, key=lambda view: view[0][0].sure)
+                return _chosen(faces, upright, name)
         raise PhotoError(
             f"There is no face in {name}.",
             "Choose a photo of one person's face from the front; drawings and masks are often not seen as faces.",
@@ -98,11 +106,18 @@ class SourceReader:
         for network in (*self._detectors, self._landmarks):
             network.close()
 
-    def _detect(self, image: Image) -> Sequence[Detection]:
-        for detector in self._detectors:
-            if faces := detector.detect(image):
-                return faces
-        # A face that fills the picture is larger than what the detectors know: look at it from further away.
+    def _upright(self, image: Image, detections: Sequence[Detection]) -> list[_Seen]:
+        """The faces that are no mistake and stand upright, the largest first."""
+        faces: list[_Seen] = []
+        for detection in detections:
+            found = self._landmarks.acquire(image, region_of_detection(detection))
+            seen_twice = any(_same_face(found.points, face.points) for face in faces)
+            if found.presence >= _PRESENT and not _upside_down(found.points) and not seen_twice:
+                faces.append(_Seen(detection.centre, found.points, detection.score * found.presence))
+        return faces
+
+    def _from_further_away(self, image: Image) -> Sequence[Detection]:
+        """A face that fills the picture is larger than what the detectors know."""
         margin = max(image.shape[:2]) // 2
         padded = cv2.copyMakeBorder(
             image, margin, margin, margin, margin, cv2.BORDER_CONSTANT, value=(127, 127, 127)
@@ -113,6 +128,21 @@ class SourceReader:
         ]
 
 
+def _chosen(faces: Sequence[_Seen], image: Image, name: str) -> SourceFace:
+    face = faces[0]
+    _check(face.points, image, name)
+    note = ""
+    if len(faces) > 1:
+        note = f"{name} shows {len(faces)} faces; the largest one was taken, {_place(face.centre, image)}."
+        log.info(note)
+    return SourceFace(image, face.points, name, note)
+
+
+def _same_face(points: Floats, others: Floats) -> bool:
+    apart = points[:, :2].mean(0) - others[:, :2].mean(0)
+    return float(np.linalg.norm(apart)) < float(np.ptp(others[:, 0])) / 3
+
+
 def _upside_down(points: Floats) -> bool:
     """Whether the eyes are below the mouth, or the face lies on its side: the photo has to be turned first."""
     eyes, mouth = points[[33, 263], :2].mean(0), points[[61, 291], :2].mean(0)
@@ -120,8 +150,8 @@ def _upside_down(points: Floats) -> bool:
     return bool(down <= abs(across))
 
 
-def _place(face: Detection, image: Image) -> str:
-    x, y = face.centre / (image.shape[1], image.shape[0])
+def _place(centre: Floats, image: Image) -> str:
+    x, y = centre / (image.shape[1], image.shape[0])
     column = "left" if x < 1 / 3 else "right" if x > 2 / 3 else "middle"
     row = "top" if y < 1 / 3 else "bottom" if y > 2 / 3 else "middle"
     return "in the middle" if column == row == "middle" else f"at the {row} {column}".replace("middle ", "")

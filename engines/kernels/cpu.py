@@ -15,6 +15,9 @@ from numba import njit
 from engines.faces import Array, Floats, Image
 from engines.kernels.span import BLOCK, FIXED, shade_blocks, shade_pixels
 
+_LARGEST = 1e30
+"""Twice the area, in pixels, of a triangle that is certainly a mistake."""
+
 _njit = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
@@ -26,6 +29,14 @@ def _gradient(fa, fb, fc, abx, aby, acx, acy):  # type: ignore[no-untyped-def]
 
 
 @_njit
+def _within(low, high, size):  # type: ignore[no-untyped-def]
+    """The whole numbers from low to high that are pixels of a row of this size, as a range."""
+    # Bounded while still a float: an integer too large to hold is no number at all.
+    first = int(min(float(size), max(0.0, math.ceil(low))))
+    return first, int(min(float(size), max(0.0, math.floor(high) + 1.0)))
+
+
+@_njit
 def composite(image, texture, xy, uv, gain, triangles):  # type: ignore[no-untyped-def]
     """Paints a textured mesh into an image: sampled, lit and blended in one pass.
 
@@ -34,7 +45,7 @@ def composite(image, texture, xy, uv, gain, triangles):  # type: ignore[no-untyp
 
     Args:
         image: (H, W, 3) uint8 BGR, rows contiguous; painted in place.
-        texture: (TH, TW, 4) uint8: B, G, R and opacity, 0…255; contiguous.
+        texture: (TH, TW, 4) uint8: B, G, R and opacity, 0…255; contiguous, at least 2×2.
         xy: (V, 2) float32 pixels of the image; may lie outside of it.
         uv: (V, 2) float32 texels.
         gain: (V, 4) float32: factors of blue, green, red, and of the opacity divided by 255.
@@ -53,8 +64,8 @@ def composite(image, texture, xy, uv, gain, triangles):  # type: ignore[no-untyp
         bx, by = float(xy[b, 0]), float(xy[b, 1])
         cx, cy = float(xy[c, 0]), float(xy[c, 1])
         area = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
-        # NaN fails the test too, and what is thinner than this covers no pixel's centre.
-        if not area < -1e-6:
+        # NaN and infinity fail the test too, and what is thinner than this covers no pixel's centre.
+        if not -_LARGEST < area < -1e-6:
             continue
         x0, y0, x1, y1, x2, y2 = ax, ay, bx, by, cx, cy
         if y1 < y0:
@@ -63,7 +74,9 @@ def composite(image, texture, xy, uv, gain, triangles):  # type: ignore[no-untyp
             x0, y0, x2, y2 = x2, y2, x0, y0
         if y2 < y1:
             x1, y1, x2, y2 = x2, y2, x1, y1
-        first, last = int(max(0.0, math.ceil(y0))), int(min(float(height), math.ceil(y2)))
+        # Bounded on both sides while still a float: an integer too large to hold is no number at all.
+        first = int(min(float(height), max(0.0, math.ceil(y0))))
+        last = int(min(float(height), max(0.0, math.ceil(y2))))
         if first >= last:
             continue
         abx, aby, acx, acy = (bx - ax) / area, (by - ay) / area, (cx - ax) / area, (cy - ay) / area
@@ -81,8 +94,8 @@ def composite(image, texture, xy, uv, gain, triangles):  # type: ignore[no-untyp
         for y in range(first, last):
             from_long = x0 + (y - y0) * long_slope
             from_short = x0 + (y - y0) * upper_slope if y < y1 else x1 + (y - y1) * lower_slope
-            left = int(max(0.0, math.ceil(min(from_long, from_short))))
-            right = int(min(float(width), math.ceil(max(from_long, from_short))))
+            left = int(min(float(width), max(0.0, math.ceil(min(from_long, from_short)))))
+            right = int(min(float(width), max(0.0, math.ceil(max(from_long, from_short)))))
             if left >= right:
                 continue
             dx, dy = left - ax, y - ay
@@ -94,7 +107,7 @@ def composite(image, texture, xy, uv, gain, triangles):  # type: ignore[no-untyp
             g3 = np.float32(gain[a, 3] + g3x * dx + g3y * dy)
             count, pixel = np.intp(right - left), target + np.uintp(y * row_bytes + left * 3)
             # A block writes its masked pixels back as they were, so it must not reach over the end of the image.
-            if y == height - 1 and right > width - BLOCK:
+            if right > width - BLOCK and (y == height - 1 or width < BLOCK):
                 shade_pixels(
                     count, pixel, source, stride, u, v, du, dv, u_high, v_high, g0, g1, g2, g3, d0, d1, d2, d3
                 )
@@ -120,12 +133,14 @@ def interpolate(out, xy, values, triangles):  # type: ignore[no-untyped-def]
         ax, ay = float(xy[a, 0]), float(xy[a, 1])
         abx, aby, acx, acy = xy[b, 0] - ax, xy[b, 1] - ay, xy[c, 0] - ax, xy[c, 1] - ay
         area = abx * acy - acx * aby
-        if not abs(area) > 1e-9:
+        if not 1e-9 < abs(area) < _LARGEST:
             continue
         low_x, high_x = min(0.0, abx, acx) + ax, max(0.0, abx, acx) + ax
         low_y, high_y = min(0.0, aby, acy) + ay, max(0.0, aby, acy) + ay
-        for y in range(int(max(0.0, math.ceil(low_y))), int(min(height - 1.0, math.floor(high_y))) + 1):
-            for x in range(int(max(0.0, math.ceil(low_x))), int(min(width - 1.0, math.floor(high_x))) + 1):
+        first_x, last_x = _within(low_x, high_x, width)
+        first_y, last_y = _within(low_y, high_y, height)
+        for y in range(first_y, last_y):
+            for x in range(first_x, last_x):
                 p = ((x - ax) * acy - (y - ay) * acx) / area
                 q = ((y - ay) * abx - (x - ax) * aby) / area
                 # A hair of overlap, so that rounding leaves no pixel between two triangles out.

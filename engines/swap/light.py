@@ -73,7 +73,7 @@ class Light:
         cv2.resize(patch.image, (_GRID, _GRID), dst=self._grid, interpolation=cv2.INTER_AREA)
         scale = _GRID / patch.image.shape[0]
         places = points[:POINTS, :2] @ patch.affine[:, :2].T + patch.affine[:, 2]
-        return sample(self._grid, places * scale)[:, ::-1]
+        return sample(self._grid, (places + 0.5) * scale)[:, ::-1]
 
     def gain(self, live: Floats, photo: Floats, known: Floats) -> Floats:
         """What the photo's colours are multiplied by to be lit like the live face.

@@ -6,9 +6,9 @@ own, no GPU. See ``docs/mesh-swap.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from engines.errors import EngineError
 from engines.faces import Array, Face, Floats, Image
 from engines.kernels import cpu
 from engines.swap.base import Progress
+from engines.swap.eyes import EyeColours
 from engines.swap.light import Light, sample
+from engines.swap.openings import EYES, MOUTH, Opening, Openings
 from engines.swap.shape import Proportions
-from engines.swap.texture import Texture, unwrap
+from engines.swap.texture import EYE_HOLES, MOUTH_HOLE, Texture, unwrap
 
 _EDGE_ON: Final = (0.02, 0.30)
 """Skin that looks at the camera less than this (cosine) fades out towards the first number."""
@@ -33,20 +35,38 @@ _REMEMBERED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """What of the live face stays, and what is the photo's.
+
+    Attributes:
+        shape: How far the live face takes on the photo's proportions, 0…1.
+        eyes: ``live`` eyes in live openings; ``mixed``: the photo's lids and colours, the live gaze and blinks; or
+            ``photo``, which looks straight ahead for ever.
+        mouth: ``live`` teeth and tongue between the photo's lips, or all of it from the ``photo``.
+    """
+
+    shape: float = 0.85
+    eyes: Literal["live", "mixed", "photo"] = "mixed"
+    mouth: Literal["live", "photo"] = "live"
+
+
+@dataclass(frozen=True, slots=True)
 class MeshLayer:
     """What :meth:`MeshSwapper.swap` works out for one face.
 
     Attributes:
         xy: (468, 2) float32, pixels of the frame.
         gain: (468, 4) float32: factors of B, G, R and of the opacity divided by 255.
-        order: (T, 3) int32: the triangles, the farthest first.
+        order: (T, 3) int32: the triangles in the order in which they are painted.
         level: Which level of the texture to paint from.
+        openings: The live eyes and mouth, to be painted first.
     """
 
     xy: Floats
     gain: Floats
     order: Array
     level: int
+    openings: Sequence[Opening]
 
 
 @dataclass(slots=True)
@@ -55,6 +75,7 @@ class _Person:
 
     proportions: Proportions
     gain: Floats | None = None
+    eyes: list[Floats | None] = field(default_factory=lambda: [None, None])
 
 
 class MeshSwapper:
@@ -62,18 +83,18 @@ class MeshSwapper:
 
     Args:
         source: The photo.
-        shape: How far the live face takes on the photo's proportions, 0…1.
+        looks: What stays live.
         landmarks: How many landmarks the tracker is asked for: 468, or 478 for exact lids and lips at twice the
             cost.
     """
 
     name = "mesh"
 
-    def __init__(self, source: SourceFace, shape: float = 0.8, landmarks: int = 468) -> None:
+    def __init__(self, source: SourceFace, looks: Looks | None = None, landmarks: int = POINTS) -> None:
         self.landmarks = landmarks
         self.nodes: Mapping[str, Mapping[str, int]] = {}
         self._source = source
-        self._shape = shape
+        self._looks = looks or Looks()
         self._texture: Texture | None = None
         self._people: dict[int, _Person] = {}
 
@@ -81,40 +102,52 @@ class MeshSwapper:
         """See :class:`~engines.swap.base.Swapper`."""
         cpu.warm_up(progress)
         progress(f"face of {self._source.name}")
+        eyes, mouth = self._looks.eyes, self._looks.mouth
+        holes = (EYE_HOLES if eyes != "photo" else ()) + (MOUTH_HOLE if mouth == "live" else ())
+        texture = unwrap(self._source, holes)
         self._light = Light()
-        texture = unwrap(self._source)
         self._photo_light, self._known = _photo_light(texture)
-        painted = texture.levels[-1][:, :, 3] > 0
-        shown = _visible(painted, texture.uv[-1])
-        rows = np.rint(canonical_uv()[shown].mean(1)[:, 1] * _BANDS)
-        self._triangles = np.ascontiguousarray(shown[np.lexsort((canonical_uv()[shown].mean(1)[:, 0], rows))])
+        self._eye_colours = EyeColours(texture) if eyes == "mixed" else None
+        self._openings = Openings((EYES if eyes == "mixed" else ()) + (MOUTH if mouth == "live" else ()))
+        self._fixed = sorted({vertex for group in EYES for vertex in group} if eyes == "live" else ())
+        shown = _visible(texture.levels[-1][:, :, 3] > 0, texture.uv[-1])
+        middle = canonical_uv()[shown].mean(1)
+        rows = np.rint(middle[:, 1] * _BANDS)
+        self._triangles = np.ascontiguousarray(shown[np.lexsort((middle[:, 0], rows))])
         self._inner = np.setdiff1d(np.arange(POINTS), OVAL)
-        self._looks = np.empty(POINTS, np.float32)
+        self._facing = np.empty(POINTS, np.float32)
         self._normals = np.empty((POINTS, 3), np.float32)
         self._texture = texture
 
     def swap(self, image: Image, face: Face) -> MeshLayer:
         """See :class:`~engines.swap.base.Swapper`."""
         texture = self._opened()
-        points = np.ascontiguousarray(face.points[:POINTS])
-        if not np.isfinite(points).all():
+        live = np.ascontiguousarray(face.points[:POINTS])
+        if not np.isfinite(live).all():
             raise EngineError("The landmarks of the live face are not numbers.")
         person = self._person(face.track)
         gain = np.empty((POINTS, 4), np.float32)
         gain[:, :3] = self._lit(face, person)
-        points += person.proportions.offset(points)
-        cpu.facing(points, triangles(), self._normals, self._looks)
+        points = live + person.proportions.offset(live)
+        cpu.facing(points, triangles(), self._normals, self._facing)
         low, high = _EDGE_ON
-        gain[:, 3] = np.clip((self._looks - low) / (high - low), 0, 1) / 255
-        xy = np.ascontiguousarray(points[:, :2])
-        return MeshLayer(xy, gain, self._painting_order(points), texture.level_for(face.width))
+        gain[:, 3] = np.clip((self._facing - low) / (high - low), 0, 1) / 255
+        openings = self._openings.take(image, live)
+        if self._eye_colours is not None:
+            for opening in openings:
+                if opening.eye is not None:
+                    usual = person.eyes[opening.eye]
+                    person.eyes[opening.eye] = self._eye_colours.paint(opening, gain[:, :3], usual)
+        order, level = self._painting_order(points), texture.level_for(face.width)
+        return MeshLayer(np.ascontiguousarray(points[:, :2]), gain, order, level, openings)
 
     def blend(self, image: Image, layer: MeshLayer) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         texture = self._opened()
+        self._openings.put(image, layer.openings, layer.xy)
         cpu.composite(
             image, texture.levels[layer.level], layer.xy, texture.uv[layer.level], layer.gain, layer.order
-        )  # fmt: skip
+        )
 
     def close(self) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
@@ -133,7 +166,7 @@ class MeshSwapper:
         any other, neighbours follow each other, so that the frame's memory is walked through and not jumped about
         in: that halves the time of the composite on a frame that another core has just written.
         """
-        if float(self._looks[self._inner].min()) > 0:
+        if float(self._facing[self._inner].min()) > 0:
             return self._triangles
         depth = points[:, 2][self._triangles].sum(1)
         return np.asarray(self._triangles[np.argsort(-depth)])
@@ -141,7 +174,7 @@ class MeshSwapper:
     def _person(self, track: int) -> _Person:
         person = self._people.pop(track, None)
         if person is None:
-            person = _Person(Proportions(self._source.points, self._shape))
+            person = _Person(Proportions(self._source.points, self._looks.shape, self._fixed))
             if len(self._people) >= _REMEMBERED:
                 del self._people[next(iter(self._people))]
         self._people[track] = person

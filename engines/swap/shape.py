@@ -1,4 +1,4 @@
-"""The proportions of the photo on the live face: where nose, brows, cheeks and jaw sit, not how they move.
+"""The proportions of the photo on the live face: where eyes, nose, mouth and jaw sit, not how they move.
 
 Both faces are laid over the canonical one. What is left between the photo and the live person's usual shape is who
 they are; what is left between the live person's shape now and their usual one is expression, and is not touched.
@@ -6,6 +6,7 @@ they are; what is left between the live person's shape now and their usual one i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -23,11 +24,20 @@ from engines.analysis.topology import (
 from engines.faces import Floats
 
 _FALL: Final = 2.0
-"""Within this distance of a point that must stay (cm of the canonical face) the offset fades out."""
+"""Within this distance of the oval (cm of the canonical face) the offset fades out."""
 _LEARN: Final = 30
 """Frames over which the live person's usual shape is averaged at first."""
 _FOLLOW: Final = 1 / 1800
 """How fast it follows afterwards, part of the way per frame: slower than any expression lasts."""
+
+_UPPER_LIDS: Final = ([ring[8 + i] for ring in RIGHT_EYE_RINGS[:2] for i in range(1, 8)],
+                      [ring[8 + i] for ring in LEFT_EYE_RINGS[:2] for i in range(1, 8)])  # fmt: skip
+_LOWER_LIDS: Final = ([ring[i] for ring in RIGHT_EYE_RINGS[:2] for i in range(1, 8)],
+                      [ring[i] for ring in LEFT_EYE_RINGS[:2] for i in range(1, 8)])  # fmt: skip
+_LIPS: Final = (LIPS_INNER, LIPS_BETWEEN[1], LIPS_BETWEEN[0], LIPS_OUTER)
+_MOUTH_FALL: Final = 2.5
+_MOUTH_WIDTH: Final = 0.5
+"""Part of the difference in width that is taken for the person's; the rest is a smile."""
 
 
 def align(points: Floats) -> tuple[Floats, Floats]:
@@ -53,24 +63,34 @@ def align(points: Floats) -> tuple[Floats, Floats]:
 
 
 def _freedom() -> Floats:
-    """(468, 1) float32: how much of the offset each vertex may take, 0…1.
-
-    The oval stays where the live head ends; lids and inner lips stay on the live eyes and teeth.
-    """
-    fixed = [
-        *OVAL,
-        *LEFT_EYE_RINGS[0],
-        *RIGHT_EYE_RINGS[0],
-        *LEFT_EYE_RINGS[1],
-        *RIGHT_EYE_RINGS[1],
-        *LIPS_INNER,
-    ]
-    near = np.linalg.norm(canonical()[:, None] - canonical()[fixed][None], axis=2).min(1)
+    """(468, 1) float32: how much of the offset each vertex may take; none on the oval, where the live head ends."""
+    near = np.linalg.norm(canonical()[:, None] - canonical()[list(OVAL)][None], axis=2).min(1)
     t = np.clip(near / _FALL, 0, 1)
     freedom: Floats = (t * t * (3 - 2 * t)).astype(np.float32)
-    lips = [*LIPS_OUTER, *LIPS_BETWEEN[0], *LIPS_BETWEEN[1]]
-    freedom[lips] *= 0.25
     return freedom[:, None]
+
+
+def _around_mouth() -> Floats:
+    """(468, 1) float32: 1 on the lips, fading out around them."""
+    lips = [vertex for ring in _LIPS for vertex in ring]
+    near = np.linalg.norm(canonical()[:, None] - canonical()[lips][None], axis=2).min(1)
+    t = 1 - np.clip(near / _MOUTH_FALL, 0, 1)
+    around: Floats = (t * t * (3 - 2 * t)).astype(np.float32)
+    return around[:, None]
+
+
+def _mouth_offset(photo: Floats, usual: Floats, now: Floats) -> Floats:
+    """Where and how wide the photo's mouth is; how it is bent and opened is expression and stays live."""
+    lips = [vertex for ring in _LIPS for vertex in ring]
+    here, there = usual[lips].mean(0), photo[lips].mean(0)
+    width = (float(np.ptp(photo[lips, 0])) / max(float(np.ptp(usual[lips, 0])), 1e-3)) ** _MOUTH_WIDTH
+    stretched = (now - now[lips].mean(0)) * np.array([width - 1, 0, 0], np.float32)
+    return np.asarray(there - here + stretched, np.float32)
+
+
+def _opening(shape: Floats, eye: int) -> float:
+    gaps = shape[_LOWER_LIDS[eye][:7], 1] - shape[_UPPER_LIDS[eye][:7], 1]
+    return float(gaps.mean())
 
 
 class Proportions:
@@ -79,11 +99,16 @@ class Proportions:
     Args:
         photo: (N, 3) landmarks of the photo.
         strength: 0 leaves the live shape, 1 takes the photo's wherever it may.
+        fixed: Vertices that stay where they are, with their surroundings: openings that are not carried along.
     """
 
-    def __init__(self, photo: Floats, strength: float) -> None:
+    def __init__(self, photo: Floats, strength: float, fixed: Sequence[int] = ()) -> None:
         self._photo = align(photo)[0]
         self._weight = _freedom() * np.float32(strength)
+        if fixed:
+            near = np.linalg.norm(canonical()[:, None] - canonical()[list(fixed)][None], axis=2).min(1)
+            self._weight *= np.clip(near / _FALL, 0, 1).astype(np.float32)[:, None]
+        self._mouth = _around_mouth()
         self._usual: Floats | None = None
         self._seen = 0
 
@@ -97,10 +122,24 @@ class Proportions:
             (468, 3) float32 pixels.
         """
         now, back = align(points)
+        usual = self._learn(now)
+        offset = self._photo - usual
+        offset += self._mouth * (_mouth_offset(self._photo, usual, now) - offset)
+        offset *= self._weight
+        for eye in range(2):
+            # Lids that close must meet, however wide the photo's eyes are open.
+            wide = float(np.clip(_opening(now, eye) / max(_opening(usual, eye), 1e-3), 0, 1))
+            upper, lower = _UPPER_LIDS[eye], _LOWER_LIDS[eye]
+            apart = (offset[lower] - offset[upper]) * np.float32((1 - wide) / 2)
+            offset[upper] += apart
+            offset[lower] -= apart
+        return np.asarray(offset @ back, np.float32)
+
+    def _learn(self, now: Floats) -> Floats:
         self._seen += 1
         if self._usual is None:
             self._usual = now
         else:
             rate = 1 / self._seen if self._seen <= _LEARN else _FOLLOW
             self._usual += np.float32(rate) * (now - self._usual)
-        return np.asarray((self._weight * (self._photo - self._usual)) @ back, np.float32)
+        return self._usual

@@ -34,9 +34,17 @@ _EDGE_ON: Final = (0.10, 0.30)
 """A photo that saw the skin at less than this (cosine) knows nothing, or not everything, about it."""
 _LIP_FEATHER: Final = 0.006
 
-_LOOP: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 14, 13, 12, 11, 10, 9)
+RING_LOOP: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 14, 13, 12, 11, 10, 9)
 """A ring around an eye is stored as its lower, then its upper half; this walks around it once."""
 _LIP_LOOP: Final = (*range(11), *range(19, 10, -1))
+
+EYE_HOLES: Final = tuple(
+    (tuple(ring[i] for i in RING_LOOP), _EYE_FEATHER) for ring in (RIGHT_EYE_RINGS[0], LEFT_EYE_RINGS[0])
+)
+"""Borders of the openings through which the live eyes are seen, and how softly they begin, sides of the texture."""
+MOUTH_HOLE: Final = ((tuple(LIPS_INNER[i] for i in _LIP_LOOP), _LIP_FEATHER),)
+
+Holes = Sequence[tuple[tuple[int, ...], float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +75,12 @@ def uv_of(side: int) -> Floats:
     return np.ascontiguousarray(uv, np.float32)
 
 
-def unwrap(source: SourceFace) -> Texture:
+def unwrap(source: SourceFace, holes: Holes = EYE_HOLES + MOUTH_HOLE) -> Texture:
     """Makes the texture of a photo.
 
     Args:
         source: The photo and its landmarks.
+        holes: Where it stays open for the live face.
     """
     points = np.ascontiguousarray(source.points[:POINTS])
     face = float(np.ptp(points[:, 0]))
@@ -79,7 +88,7 @@ def unwrap(source: SourceFace) -> Texture:
     uv = uv_of(side)
     seen = _seen(points, uv, side)
     skin, known = _fill_hidden_half(_flatten(source.image, points, uv, side, face), seen)
-    covered = opacity(uv, side) * known * (1 - foreign(skin, uv))
+    covered = opacity(uv, side, holes) * known * (1 - foreign(skin, uv))
     skin = calm(neutral(skin, _mean_skin(skin, uv, covered)), plain(uv, side) * covered)
     alpha = np.rint(covered * 255).astype(np.uint8)
     levels = [np.ascontiguousarray(np.dstack([skin, alpha]))]
@@ -98,7 +107,9 @@ def _flatten(image: Image, points: Floats, uv: Floats, side: int, face: float) -
     scale = min(1.0, side / (1.2 * face))
     if scale < 1:
         # A photo far larger than the texture would alias.
-        image = np.asarray(cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8)
+        image = np.asarray(
+            cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8
+        )
     places = np.full((side, side, 2), -1, np.float32)
     values = np.ascontiguousarray((points[:, :2] + 0.5) * scale - 0.5, np.float32)
     cpu.interpolate(places, uv, values, triangles())
@@ -147,24 +158,21 @@ def _fill_hidden_half(skin: Image, seen: Floats) -> tuple[Image, Floats]:
     return np.clip(np.rint(mixed), 0, 255).astype(np.uint8), known
 
 
-def opacity(uv: Floats, side: int) -> Floats:
-    """Where the photo covers the live face: nowhere on the oval, the open eye and the open mouth.
+def opacity(uv: Floats, side: int, holes: Holes) -> Floats:
+    """Where the photo covers the live face: not on the oval, and not in its holes.
 
     Args:
         uv: (468, 2) float32: where each vertex lies in the texture, texels.
         side: Side of the texture, texels.
+        holes: Their borders, and how softly they begin, sides of the texture.
 
     Returns:
         (side, side) float32, 0…1.
     """
     inside = _distance(uv[list(OVAL)], side, inwards=True)
     covered = _smoothstep(inside / (_OVAL_FEATHER * side))
-    for ring, feather in (
-        ([RIGHT_EYE_RINGS[0][i] for i in _LOOP], _EYE_FEATHER),
-        ([LEFT_EYE_RINGS[0][i] for i in _LOOP], _EYE_FEATHER),
-        ([LIPS_INNER[i] for i in _LIP_LOOP], _LIP_FEATHER),
-    ):
-        covered *= _smoothstep(_distance(uv[ring], side, inwards=False) / (feather * side))
+    for border, feather in holes:
+        covered *= _smoothstep(_distance(uv[list(border)], side, inwards=False) / (feather * side))
     return covered
 
 

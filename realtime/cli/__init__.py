@@ -19,6 +19,7 @@ from engines.errors import DoppelcamError
 from realtime.cli.parser import make_parser
 
 INTERRUPTED: Final = 130
+_SWITCH_S: Final = 0.0005
 
 
 class Verb(Protocol):
@@ -84,10 +85,14 @@ def _dispatch(arguments: list[str]) -> int:
     if args.verbose:
         _log_to_stderr()
     verb = cast("Verb", importlib.import_module(_VERBS[args.verb]))
-    previous = _end_like_ctrl_c()
+    previous, interval = _end_like_ctrl_c(), sys.getswitchinterval()
+    # A thread that comes back from a kernel waits this long for the GIL when another one is busy in Python. The
+    # default of 5 ms is a third of a frame's time at 60 fps.
+    sys.setswitchinterval(_SWITCH_S)
     try:
         return verb.main(args)
     finally:
+        sys.setswitchinterval(interval)
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
 

@@ -11,8 +11,7 @@ from tests.engines.kernels import reference
 from tests.engines.kernels.test_composite import grid
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize(("channels", "seed"), [(1, 0), (2, 1), (3, 2), (3, 3)])
 def test_interpolate_is_a_plane_over_each_triangle(seed, channels):
     rng = np.random.default_rng(seed)
     xy = rng.uniform(-10, 50, (3, 2)).astype(np.float32)
@@ -38,9 +37,13 @@ def test_interpolate_leaves_no_pixel_out_and_does_not_care_which_way_a_triangle_
     assert np.isnan(out[42:]).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38, -3e38])
-@pytest.mark.parametrize("axis", [0, 1])
-def test_interpolate_stays_inside_whatever_the_places(bad, axis):
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e19, -1e19])
+def test_interpolate_stays_inside_whatever_the_places(bad):
+    for axis in (0, 1):
+        check_stays_inside(bad, axis)
+
+
+def check_stays_inside(bad, axis):
     buffer = np.full((3, 12, 16, 1), -7.0, np.float32)
     xy = np.array([[2, 2], [3, 9], [11, 4]], np.float32)
     xy[1, axis] = bad
