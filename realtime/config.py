@@ -65,7 +65,7 @@ class Config:
     offline: bool = False
     detect_every: int = 10
     landmarks: int = 468
-    shape: float = 0.85
+    shape: float = 0.9
     eyes: str = "mixed"
     mouth: str = "live"
     seed: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,7 +11,9 @@ from rich.text import Text
 
 from realtime.show import clean, table
 from realtime.sinks.virtualcam import VirtualCamera
-from realtime.sources.v4l2_names import CameraFormat, CameraInfo
+from realtime.sources.v4l2_names import COMPRESSED, CameraFormat, CameraInfo
+
+_MOST_NAMES: Final = 4
 
 
 def as_json(cameras: Sequence[CameraInfo], virtual: Sequence[VirtualCamera]) -> dict[str, Any]:
@@ -84,13 +86,24 @@ def _cameras(cameras: Iterable[CameraInfo]) -> Table:
 
 
 def _formats(formats: Sequence[CameraFormat]) -> Iterable[tuple[str, str, str]]:
-    """One row for each size, the formats apart."""
-    before = ""
-    for one in sorted(formats, key=lambda each: each.fourcc != "MJPG"):
+    """One row for each size; formats that come in the same sizes and rates share theirs."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for one in sorted(formats, key=lambda each: each.fourcc not in COMPRESSED):
         rates = ", ".join(f"{rate:g}" for rate in one.rates) or "–"
-        shown = "" if one.fourcc == before else clean(one.fourcc)
-        yield shown, f"{one.size[0]}×{one.size[1]}", rates
-        before = one.fourcc
+        alike.setdefault(clean(one.fourcc) or "?", []).append((f"{one.size[0]}×{one.size[1]}", rates))
+    names: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name, rows in alike.items():
+        names.setdefault(tuple(rows), []).append(name)
+    for rows, same in names.items():
+        shown = (
+            same
+            if len(same) <= _MOST_NAMES
+            else [*same[: _MOST_NAMES - 1], f"{len(same) - _MOST_NAMES + 1} more"]
+        )
+        for row, (size, rates) in enumerate(rows):
+            yield shown[row] if row < len(shown) else "", size, rates
+        for name in shown[len(rows) :]:
+            yield name, "", ""
 
 
 def _virtual(virtual: Iterable[VirtualCamera]) -> Table:

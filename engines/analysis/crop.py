@@ -92,7 +92,8 @@ class Cropper:
         halvings = int(math.log2(max(region.size / self.side, 1)))
         k = 1 << halvings
         height, width = image.shape[:2]
-        reach = region.size / 2 * (abs(math.cos(region.angle)) + abs(math.sin(region.angle))) + k
+        # Up to k pixels are lost to whole numbers below, and the warp needs a neighbour beyond the last one it reads.
+        reach = region.size / 2 * (abs(math.cos(region.angle)) + abs(math.sin(region.angle))) + 2 * k
         x0, y0 = max(0, int(region.x - reach)), max(0, int(region.y - reach))
         w = (min(width, int(region.x + reach)) - x0) // k * k
         h = (min(height, int(region.y + reach)) - y0) // k * k

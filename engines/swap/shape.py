@@ -12,12 +12,14 @@ from typing import Final
 import numpy as np
 
 from engines.analysis.topology import (
+    LEFT_BROW,
     LEFT_EYE_RINGS,
     LIPS_BETWEEN,
     LIPS_INNER,
     LIPS_OUTER,
     OVAL,
     POINTS,
+    RIGHT_BROW,
     RIGHT_EYE_RINGS,
     canonical,
 )
@@ -25,7 +27,7 @@ from engines.faces import Floats
 
 _FALL: Final = 2.0
 """Within this distance of the oval (cm of the canonical face) the offset fades out."""
-_LEARN: Final = 30
+_LEARN: Final = 15
 """Frames over which the live person's usual shape is averaged at first."""
 _FOLLOW: Final = 1 / 1800
 """How fast it follows afterwards, part of the way per frame: slower than any expression lasts."""
@@ -35,9 +37,15 @@ _UPPER_LIDS: Final = ([ring[8 + i] for ring in RIGHT_EYE_RINGS[:2] for i in rang
 _LOWER_LIDS: Final = ([ring[i] for ring in RIGHT_EYE_RINGS[:2] for i in range(1, 8)],
                       [ring[i] for ring in LEFT_EYE_RINGS[:2] for i in range(1, 8)])  # fmt: skip
 _LIPS: Final = (LIPS_INNER, LIPS_BETWEEN[1], LIPS_BETWEEN[0], LIPS_OUTER)
+_LIP_VERTICES: Final = tuple(vertex for ring in _LIPS for vertex in ring)
 _MOUTH_FALL: Final = 2.5
 _MOUTH_WIDTH: Final = 0.5
 """Part of the difference in width that is taken for the person's; the rest is a smile."""
+_BROW_FALL: Final = 2.0
+_MOUTH_EMPHASIS: Final = np.float32(0.2)
+_BROW_EMPHASIS: Final = np.float32(0.3)
+"""How much livelier brows and mouth move than on the live face. A face is read by its creases as much as by its shape,
+and those of the photo do not move: a network that reads the output sees half to nine tenths of the motion there."""
 
 
 def align(points: Floats) -> tuple[Floats, Floats]:
@@ -70,18 +78,17 @@ def _freedom() -> Floats:
     return freedom[:, None]
 
 
-def _around_mouth() -> Floats:
-    """(468, 1) float32: 1 on the lips, fading out around them."""
-    lips = [vertex for ring in _LIPS for vertex in ring]
-    near = np.linalg.norm(canonical()[:, None] - canonical()[lips][None], axis=2).min(1)
-    t = 1 - np.clip(near / _MOUTH_FALL, 0, 1)
+def _around(vertices: Sequence[int], reach: float) -> Floats:
+    """(468, 1) float32: 1 on some vertices, fading out around them."""
+    near = np.linalg.norm(canonical()[:, None] - canonical()[list(vertices)][None], axis=2).min(1)
+    t = 1 - np.clip(near / reach, 0, 1)
     around: Floats = (t * t * (3 - 2 * t)).astype(np.float32)
     return around[:, None]
 
 
 def _mouth_offset(photo: Floats, usual: Floats, now: Floats) -> Floats:
     """Where and how wide the photo's mouth is; how it is bent and opened is expression and stays live."""
-    lips = [vertex for ring in _LIPS for vertex in ring]
+    lips = list(_LIP_VERTICES)
     here, there = usual[lips].mean(0), photo[lips].mean(0)
     width = (float(np.ptp(photo[lips, 0])) / max(float(np.ptp(usual[lips, 0])), 1e-3)) ** _MOUTH_WIDTH
     stretched = (now - now[lips].mean(0)) * np.array([width - 1, 0, 0], np.float32)
@@ -108,7 +115,9 @@ class Proportions:
         if fixed:
             near = np.linalg.norm(canonical()[:, None] - canonical()[list(fixed)][None], axis=2).min(1)
             self._weight *= np.clip(near / _FALL, 0, 1).astype(np.float32)[:, None]
-        self._mouth = _around_mouth()
+        self._mouth = _around(_LIP_VERTICES, _MOUTH_FALL)
+        self._emphasis = _BROW_EMPHASIS * _around((*RIGHT_BROW, *LEFT_BROW), _BROW_FALL)
+        self._emphasis += _MOUTH_EMPHASIS * self._mouth
         self._usual: Floats | None = None
         self._seen = 0
 
@@ -125,6 +134,7 @@ class Proportions:
         usual = self._learn(now)
         offset = self._photo - usual
         offset += self._mouth * (_mouth_offset(self._photo, usual, now) - offset)
+        offset += self._emphasis * (now - usual)
         offset *= self._weight
         for eye in range(2):
             # Lids that close must meet, however wide the photo's eyes are open.

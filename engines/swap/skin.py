@@ -42,7 +42,7 @@ _FEATURES: Final = (
 )
 _TOLERANCE: Final = np.array([20.0, 6.5, 8.5], np.float32)
 """What plain skin may differ by at least, in lightness, green–red and blue–yellow (CIE Lab)."""
-_FOREIGN: Final = (1.2, 2.0)
+_FOREIGN: Final = (1.35, 2.2)
 """Distances, in tolerances, from which a texel counts a little and wholly as foreign."""
 
 

@@ -27,7 +27,7 @@ from engines.swap.tone import calm, neutral
 
 _MARGIN: Final = 4
 _SIDES: Final = (256, 384, 512, 768, 1024)
-_OVAL_FEATHER: Final = 0.055
+_OVAL_FEATHER: Final = 0.045
 """Width of the blend at the face's border, in sides of the texture."""
 _EYE_FEATHER: Final = 0.006
 _EDGE_ON: Final = (0.10, 0.30)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +14,19 @@ from engines.faces import Image
 from realtime.clock import Clock
 from realtime.frame import Frame
 from realtime.sinks import v4l2
+from realtime.sinks.claim import Claim
 from realtime.sinks.i420 import I420, require_showable
+from realtime.sinks.loopback_faults import (
+    LOAD_MODULE,
+    RELOAD_MODULE,
+    busy,
+    fault_of,
+    lost,
+    not_a_camera,
+    not_permitted,
+    open_device,
+)
 
-LOAD_MODULE = 'sudo modprobe v4l2loopback exclusive_caps=1 card_label="doppelcam"'
-RELOAD_MODULE = f"sudo modprobe -r v4l2loopback && {LOAD_MODULE}"
 _OBS = "OBS Virtual Camera"
 _DEAF_FOR_NS = 1_000_000_000
 
@@ -82,6 +90,7 @@ def list_virtual_cameras(
     kernel: v4l2.Kernel | None = None,
     platform: str = sys.platform,
     obs_installed: Callable[[], bool] | None = None,
+    claims: Path | None = None,
 ) -> list[VirtualCamera]:
     """Every virtual camera of this machine; nothing is changed by looking.
 
@@ -90,26 +99,29 @@ def list_virtual_cameras(
         kernel: System calls; the real ones by default.
         platform: As ``sys.platform``.
         obs_installed: Whether OBS's camera is there (Windows, macOS).
+        claims: Where it is noted which devices are in use; the user's own place by default.
     """
     if not platform.startswith("linux"):
         there = (obs_installed or _obs_installed)()
         return [VirtualCamera(_OBS, _OBS, "obs", True, "")] if there else []
     calls = kernel or v4l2.SystemKernel()
-    return [_look(node, calls, sysfs) for node in v4l2.nodes(sysfs) if node.loopback]
+    return [_look(node, calls, sysfs, claims) for node in v4l2.nodes(sysfs) if node.loopback]
 
 
-def _look(node: v4l2.Node, kernel: v4l2.Kernel, sysfs: Path) -> VirtualCamera:
+def _look(node: v4l2.Node, kernel: v4l2.Kernel, sysfs: Path, claims: Path | None) -> VirtualCamera:
     try:
-        device = _open_device(node.path, kernel)
+        device = open_device(node.path, kernel)
     except DeviceError as error:
         return VirtualCamera(node.path, node.name, v4l2.DRIVER, False, str(error))
     try:
         caps = device.capabilities()
         # A stuck device counts as ready: opening it mends it.
-        fault = None if caps.stuck else _fault(node.path, caps, sysfs)
+        claim = Claim(node.path, claims)
+        mends = caps.stuck or (not caps.output and claim.left_behind())
+        fault = None if mends else fault_of(node.path, caps, sysfs, claim.owner())
         return VirtualCamera(node.path, node.name, caps.driver, fault is None, str(fault or ""))
     except OSError as error:
-        return VirtualCamera(node.path, node.name, v4l2.DRIVER, False, str(_lost(node.path, error)))
+        return VirtualCamera(node.path, node.name, v4l2.DRIVER, False, str(lost(node.path, error)))
     finally:
         device.close()
 
@@ -124,6 +136,7 @@ class VirtualCamSink:
         sysfs: Where Linux lists video devices.
         kernel: System calls on Linux.
         platform: As ``sys.platform``.
+        claims: Where it is noted which devices are in use; the user's own place by default.
     """
 
     def __init__(
@@ -135,6 +148,7 @@ class VirtualCamSink:
         sysfs: Path = v4l2.SYSFS,
         kernel: v4l2.Kernel | None = None,
         platform: str = sys.platform,
+        claims: Path | None = None,
     ) -> None:
         self.name = f"virtual camera {device}" if device else "virtual camera"
         self._wanted = device
@@ -143,6 +157,8 @@ class VirtualCamSink:
         self._sysfs = sysfs
         self._kernel = kernel or v4l2.SystemKernel()
         self._linux = platform.startswith("linux")
+        self._claims = claims
+        self._claim: Claim | None = None
         self._path = ""
         self._camera: Camera | None = None
         self._watch: v4l2.Device | None = None
@@ -166,6 +182,9 @@ class VirtualCamSink:
             self._path = self._camera.device
             self._check_size(size)
             self._i420 = I420(size)
+            if self._linux:
+                self._claim = Claim(self._path, self._claims)
+                self._claim.take()
         except BaseException:
             self.close()
             raise
@@ -197,11 +216,16 @@ class VirtualCamSink:
         finally:
             if watch is not None:
                 _let_go(watch, path, self._kernel, wrote=camera is not None)
+            if self._claim is not None:
+                self._claim.release()
+                self._claim = None
 
     def _choose(self) -> str:
         if self._wanted is not None:
             return v4l2.find(self._wanted, v4l2.nodes(self._sysfs))
-        cameras = list_virtual_cameras(sysfs=self._sysfs, kernel=self._kernel, platform="linux")
+        cameras = list_virtual_cameras(
+            sysfs=self._sysfs, kernel=self._kernel, platform="linux", claims=self._claims
+        )
         for camera in cameras:
             if camera.ready:
                 return camera.path
@@ -211,18 +235,21 @@ class VirtualCamSink:
         return cameras[0].path
 
     def _ready_device(self, path: str) -> v4l2.Device:
-        device = _open_device(path, self._kernel)
+        device = open_device(path, self._kernel)
+        claim = Claim(path, self._claims)
         try:
             caps = device.capabilities()
-            if caps.stuck:
+            # Held by a reader, it looks as if it were being fed; that its writer is dead only we can know.
+            orphan = caps.driver == v4l2.DRIVER and not caps.output and claim.left_behind()
+            if caps.stuck or orphan:
                 device.mend()
                 device.close()
-                device = _open_device(path, self._kernel)
+                device = open_device(path, self._kernel)
                 caps = device.capabilities()
         except OSError as error:
             device.close()
-            raise _not_a_camera(path, str(error)) from error
-        fault = _fault(path, caps, self._sysfs)
+            raise not_a_camera(path, str(error)) from error
+        fault = fault_of(path, caps, self._sysfs, claim.owner())
         if fault is not None:
             device.close()
             raise fault
@@ -249,9 +276,9 @@ class VirtualCamSink:
                 "program that feeds it.",
             )
         if "busy" in said.casefold() or "in use" in said.casefold():
-            return _busy(self._path)
+            return busy(self._path)
         if "permission" in said.casefold():
-            return _not_permitted(self._path)
+            return not_permitted(self._path)
         return DeviceError(
             f"The virtual camera {self._path} does not take {size[0]}x{size[1]} frames: {said}",
             f"Close every program that uses it, or load it anew: {RELOAD_MODULE}",
@@ -264,7 +291,7 @@ class VirtualCamSink:
         try:
             actual = self._watch.output_size()
         except OSError as error:
-            raise _lost(self._path, error) from error
+            raise lost(self._path, error) from error
         if actual != size:
             raise DeviceError(
                 f"The virtual camera {self._path} keeps {actual[0]}x{actual[1]}, not {size[0]}x{size[1]}, "
@@ -282,7 +309,7 @@ class VirtualCamSink:
         try:
             showing = self._watch.capabilities().capture
         except OSError as error:
-            raise _lost(self._path, error) from error
+            raise lost(self._path, error) from error
         if showing:
             self._deaf_since = None
             return
@@ -315,63 +342,6 @@ def _let_go(watch: v4l2.Device, path: str, kernel: v4l2.Kernel, *, wrote: bool) 
                 again.close()
 
 
-def _open_device(path: str, kernel: v4l2.Kernel) -> v4l2.Device:
-    try:
-        return v4l2.Device(path, kernel)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
-            raise DeviceError(f"There is no device {path}.", f"Make one: {LOAD_MODULE}") from error
-        if error.errno in (errno.EACCES, errno.EPERM):
-            raise _not_permitted(path) from error
-        if error.errno == errno.EBUSY:
-            raise _busy(path) from error
-        raise _not_a_camera(path, error.strerror or str(error)) from error
-
-
-def _fault(path: str, caps: v4l2.Capabilities, sysfs: Path) -> DeviceError | None:
-    """Why frames cannot be sent to a device with these capabilities; None when they can."""
-    if caps.driver != v4l2.DRIVER:
-        return _not_a_camera(path, f"“{caps.card}” is a device of the driver {caps.driver}")
-    if caps.output and caps.capture and not v4l2.loaded_exclusive(sysfs):
-        return DeviceError(
-            f"The virtual camera {path} was made without exclusive_caps: browsers and Zoom do not list it.",
-            RELOAD_MODULE,
-        )
-    if caps.stuck:
-        return DeviceError(
-            f"The virtual camera {path} is stuck: an older v4l2loopback did not let it go.",
-            RELOAD_MODULE,
-        )
-    return None if caps.output else _busy(path)
-
-
-def _busy(path: str) -> DeviceError:
-    return DeviceError(
-        f"Another program feeds the virtual camera {path}, or one died and a reader still holds it.",
-        f"Close that program and every program that shows this camera; `fuser -v {path}` names them.",
-    )
-
-
-def _not_permitted(path: str) -> DeviceError:
-    return DeviceError(
-        f"You are not permitted to use {path}.",
-        'Add yourself to the group video and log in again: sudo usermod -aG video "$USER"',
-    )
-
-
-def _not_a_camera(path: str, why: str) -> DeviceError:
-    return DeviceError(
-        f"{path} is not a virtual camera: {why}.",
-        "`doppelcam devices` lists the virtual cameras there are.",
-    )
-
-
-def _lost(path: str, error: OSError) -> DeviceError:
-    return DeviceError(
-        f"The virtual camera {path} is gone: {error.strerror or error}.", f"Make it again: {LOAD_MODULE}"
-    )
-
-
 def _obs_installed() -> bool:
     if sys.platform == "win32":
         import winreg
@@ -385,6 +355,8 @@ def _obs_installed() -> bool:
 
 
 __all__ = [
+    "LOAD_MODULE",
+    "RELOAD_MODULE",
     "Camera",
     "CameraFactory",
     "VirtualCamSink",

@@ -18,9 +18,10 @@ import numpy as np
 from engines.errors import DeviceError
 from engines.faces import Image
 from realtime.clock import Clock
+from realtime.device_access import permission_fix
 from realtime.frame import Frame, FramePool
 from realtime.sources.camera_choice import choose_camera, listing, same_camera
-from realtime.sources.v4l2_names import CameraInfo, v4l2_cameras
+from realtime.sources.v4l2_names import COMPRESSED, CameraInfo, fourcc_name, v4l2_cameras
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +203,7 @@ class CameraSource:
             return ""
         kind = f" of {self.fourcc}" if self.fourcc else ""
         what = f"The camera gives {measured:.1f} fps{kind} at {width}x{height}, not {self._asked_fps:.4g}."
-        if self.fourcc in ("MJPG", "JPEG", "H264", "HEVC"):
+        if self.fourcc in COMPRESSED:
             fix = "Give it more light or a fixed exposure: in the dark, cameras slow down. Or ask for less."
         elif self._known and any(f.fourcc == "MJPG" and f.size == self.size for f in self._known.formats):
             fix = "It can send MJPG here but does not: close programs that use it, and plug it in again."
@@ -249,11 +250,7 @@ class CameraSource:
         if stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode):
             raise DeviceError(f"{target!r} is not a camera.", f"For a video, use file:{target}.")
         if not os.access(path, os.R_OK | os.W_OK):
-            group = _group(about.st_gid)
-            raise DeviceError(
-                f"There is no permission to use {self._title()}: it belongs to the group {group!r}.",
-                f"sudo usermod -aG {group} $USER, then log out and in again.",
-            )
+            raise DeviceError(f"You are not permitted to use {self._title(False)}.", permission_fix(target))
 
     def _not_opened(self, target: int | str) -> DeviceError:
         if isinstance(target, str):
@@ -266,8 +263,10 @@ class CameraSource:
             f"{_HELD_FIX} See doppelcam devices for what is there, and the system's privacy settings.",
         )
 
-    def _title(self) -> str:
-        return f"The camera {self.name.removeprefix('camera ')}" if self.name != "camera" else "The camera"
+    def _title(self, first: bool = True) -> str:
+        """The camera in a sentence, which it begins or not."""
+        name = self.name.removeprefix("camera").strip()
+        return f"{'The' if first else 'the'} camera {name}".rstrip()
 
     # Agreeing on a format, and taking pictures.
 
@@ -287,7 +286,7 @@ class CameraSource:
                 log.debug("%s refuses property %d", self.name, prop)
         fps = _number(capture.get(cv2.CAP_PROP_FPS))
         self.fps = fps if 1.0 <= fps <= _MOST_FPS else self._asked_fps
-        self.fourcc = _fourcc(_number(capture.get(cv2.CAP_PROP_FOURCC)))
+        self.fourcc = fourcc_name(int(_number(capture.get(cv2.CAP_PROP_FOURCC))) & 0xFFFFFFFF)
         given = (
             int(_number(capture.get(cv2.CAP_PROP_FRAME_WIDTH))),
             int(_number(capture.get(cv2.CAP_PROP_FRAME_HEIGHT))),
@@ -354,24 +353,9 @@ class CameraSource:
 _HELD_FIX: Final = "Another program may hold it: close video calls, browsers and OBS, or plug it in again."
 
 
-def _group(gid: int) -> str:
-    try:
-        import grp
-
-        return grp.getgrgid(gid).gr_name
-    except (ImportError, KeyError):
-        return str(gid)
-
-
 def _number(value: float) -> float:
     """A property as a number; 0 for what is none (drivers answer NaN, infinity and -1)."""
     return float(value) if math.isfinite(value) and value > 0 else 0.0
-
-
-def _fourcc(code: float) -> str:
-    letters = int(code) & 0xFFFFFFFF
-    text = letters.to_bytes(4, "little").decode("ascii", errors="replace").rstrip("\0 ")
-    return text if text.isascii() and text.isprintable() else ""
 
 
 def _smaller(size: tuple[int, int]) -> str:

@@ -26,6 +26,9 @@ _HAS_DEVICE_CAPS: Final = 0x80000000
 _BUFFER_CAPTURE: Final = 1
 _DISCRETE: Final = 1
 
+COMPRESSED: Final = ("MJPG", "JPEG", "H264", "HEVC")
+"""Formats that fit through any cable."""
+
 # A driver that never ends its lists must not hang us.
 _MOST_FORMATS: Final = 32
 _MOST_SIZES: Final = 64
@@ -173,6 +176,18 @@ def _text(raw: bytes) -> str:
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
+def fourcc_name(code: int) -> str:
+    """A pixel format as people write it; empty for what is none.
+
+    Args:
+        code: The four letters, the first one lowest. The highest bit says that the samples are big-endian.
+    """
+    letters = (code & 0x7FFFFFFF).to_bytes(4, "little").decode("ascii", "replace").rstrip("\0 ")
+    if not (letters and letters.isascii() and letters.isprintable()):
+        return ""
+    return f"{letters}-BE" if code & 0x80000000 else letters
+
+
 def _listed(descriptor: int, ioctl: Ioctl, request: int, ask: bytes, size: int, most: int) -> Iterator[bytes]:
     """The entries of one of the kernel's lists; ``ask`` follows the entry's number in the structure."""
     for number in range(most):
@@ -189,7 +204,9 @@ def _formats(descriptor: int, ioctl: Ioctl) -> Iterator[CameraFormat]:
     for entry in _listed(descriptor, ioctl, ENUM_FMT, kind, 64, _MOST_FORMATS):
         code = entry[44:48]
         for size in _sizes(descriptor, ioctl, code):
-            yield CameraFormat(_text(code), size, _rates(descriptor, ioctl, code, size))
+            yield CameraFormat(
+                fourcc_name(int.from_bytes(code, "little")), size, _rates(descriptor, ioctl, code, size)
+            )
 
 
 def _sizes(descriptor: int, ioctl: Ioctl, code: bytes) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from realtime.clock import SystemClock
 from realtime.frame import Frame, Kind
+from realtime.sinks import v4l2
 from realtime.sinks.virtualcam import VirtualCamSink
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,16 @@ LABEL = "doppelcam"
 SMALL = (640, 360)
 SIZES = (SMALL, (1280, 720), (1920, 1080))
 
-BARS = ((255, 255, 255), (0, 255, 255), (255, 255, 0), (0, 255, 0), (255, 0, 255), (0, 0, 255), (255, 0, 0), (90, 90, 90))
+BARS = (
+    (255, 255, 255),
+    (0, 255, 255),
+    (255, 255, 0),
+    (0, 255, 0),
+    (255, 0, 255),
+    (0, 0, 255),
+    (255, 0, 0),
+    (90, 90, 90),
+)
 """White, yellow, cyan, green, magenta, red, blue, grey; BGR."""
 
 
@@ -64,17 +74,19 @@ def load_loopback(version: str, *, exclusive: bool = True, devices: int = 1) -> 
     numbers, labels = ",".join(("10", "11")[:devices]), ",".join((LABEL, "Second")[:devices])
     flags = ",".join(["1" if exclusive else "0"] * devices)
     module = Path(os.environ["VCAM_VM_MODULES"]) / version / "v4l2loopback.ko"
-    shell(
-        f"insmod {module} devices={devices} video_nr={numbers} exclusive_caps={flags} card_label={labels}"
-    )
+    shell(f"insmod {module} devices={devices} video_nr={numbers} exclusive_caps={flags} card_label={labels}")
     eventually(lambda: Path(LOOPBACK).exists(), "the device file")
 
 
-def load_vivid() -> None:
+def load_vivid(number: int = 20) -> None:
     """Loads vivid anew, as one webcam without an input to choose."""
-    shell("rmmod vivid", check=False)
-    shell("modprobe vivid n_devs=1 node_types=0x1 num_inputs=1 input_types=0 vid_cap_nr=20")
-    eventually(lambda: Path(VIVID).exists(), "the device file of vivid")
+    if Path("/sys/module/vivid").exists():
+        eventually(
+            lambda: subprocess.run(["rmmod", "vivid"], capture_output=True).returncode == 0,
+            "vivid can be unloaded: a test left it open",
+        )
+    shell(f"modprobe vivid n_devs=1 node_types=0x1 num_inputs=1 input_types=0 vid_cap_nr={number}")
+    eventually(lambda: Path(f"/dev/video{number}").exists(), "the device file of vivid")
 
 
 def vivid_control(name: str, value: int) -> None:
@@ -151,9 +163,7 @@ class Sender:
 
 
 @contextlib.contextmanager
-def sending(
-    picture: np.ndarray, device: str | None = LOOPBACK, fps: float = 10.0
-) -> Iterator[Sender]:
+def sending(picture: np.ndarray, device: str | None = LOOPBACK, fps: float = 10.0) -> Iterator[Sender]:
     """The sink open and fed, until the block ends."""
     target = sink(device)
     target.open((picture.shape[1], picture.shape[0]), fps)
@@ -168,6 +178,15 @@ def sending(
             sender.end()
     finally:
         target.close()
+
+
+def gives_pictures(path: str) -> bool:
+    """Whether somebody feeds a loopback device."""
+    device = v4l2.Device(path, v4l2.SystemKernel())
+    try:
+        return device.capabilities().capture
+    finally:
+        device.close()
 
 
 def opencv_reads(device: str, count: int = 3) -> np.ndarray:

@@ -1,0 +1,43 @@
+"""A name and photos in, a swapper out; and what is said when that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.errors import EngineError, PhotoError, UsageError
+from engines.open import SWAPPERS, open_swapper
+from tests.engines.scenes import ASSETS, face_in, portrait
+
+PHOTO = ASSETS / "hopper.jpg"
+
+
+@pytest.mark.parametrize("name", SWAPPERS)
+def test_every_name_opens_and_swaps(name):
+    said = []
+    swapper = open_swapper(name, "cpu", [PHOTO])
+    swapper.open(said.append)
+    assert swapper.name == name
+    assert swapper.landmarks in (468, 478)
+    assert said
+    assert all(line and "\n" not in line for line in said)
+    image = portrait("astronaut").copy()
+    swapper.blend(image, swapper.swap(image, face_in(image)))
+    assert (image != portrait("astronaut")).any()
+    swapper.close()
+    swapper.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "photos", "kind", "says"),
+    [
+        ("dream", "cpu", [PHOTO], EngineError, "no engine 'dream'"),
+        ("mesh", "cuda:7", [PHOTO], EngineError, "cuda:7"),
+        ("mesh", "cpu", [], UsageError, "No face"),
+        ("mesh", "cpu", [PHOTO, PHOTO], UsageError, "2 were given"),
+        ("mesh", "cpu", [PHOTO.parent / "nobody.jpg"], PhotoError, r"nobody\.jpg"),
+    ],
+)
+def test_what_cannot_be_is_said_with_a_fix(name, device, photos, kind, says):
+    with pytest.raises(kind, match=says) as caught:
+        open_swapper(name, device, photos)
+    assert caught.value.fix
