@@ -17,7 +17,7 @@ def permission_fix(path: str) -> str:
     except OSError:
         return _join("video")
     # What the group may not do, joining it does not change.
-    if about.st_gid == 0 or not about.st_mode & 0o060 == 0o060:
+    if about.st_gid == 0 or about.st_mode & 0o060 != 0o060:
         return f"sudo chgrp video {path} && sudo chmod 660 {path}, then {_join('video')}"
     name = _group(about.st_gid)
     if name is None:  # A container that was given the device and not the group's name.

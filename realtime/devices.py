@@ -92,8 +92,8 @@ def _formats(formats: Sequence[CameraFormat]) -> Iterable[tuple[str, str, str]]:
         rates = ", ".join(f"{rate:g}" for rate in one.rates) or "–"
         alike.setdefault(clean(one.fourcc) or "?", []).append((f"{one.size[0]}×{one.size[1]}", rates))
     names: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for name, rows in alike.items():
-        names.setdefault(tuple(rows), []).append(name)
+    for name, listed in alike.items():
+        names.setdefault(tuple(listed), []).append(name)
     for rows, same in names.items():
         shown = (
             same

@@ -23,10 +23,13 @@ from engines.analysis.topology import (
 from engines.faces import Floats, Patch
 from engines.kernels import cpu
 
-_REACH: Final = 5.0
-"""How far light is averaged over the face, in centimetres of the canonical face (15.5 wide). It is the room's light
-from one side or from above that has to come over; what varies faster is the relief of a face, and that is the photo's
-(identity 0.61 with 5 cm against 0.58 with 1.6)."""
+_LIGHT_REACH: Final = 5.0
+"""How far brightness is averaged over the face, in centimetres of the canonical face (15.5 wide). It is the room's
+light from one side or from above that has to come over; what varies faster is the relief of a face, and that is the
+photo's (identity 0.61 with 5 cm against 0.58 with 1.6)."""
+_TINT_REACH: Final = 3.0
+"""How far colour is averaged: nearer, or a photo's own cast stays in patches."""
+_LUMA: Final = np.array([[0.114], [0.587], [0.299]], np.float32)
 _GRID: Final = 64
 _DARKEST: Final = 0.02
 _LIMIT: Final = 4.0
@@ -50,13 +53,8 @@ class Light:
     """Compares the skin of a face with that of another, broadly, vertex by vertex."""
 
     def __init__(self) -> None:
-        points = canonical()
-        near = np.linalg.norm(points[:, None] - points[None], axis=2)
-        weights = np.exp(-0.5 * (near / _REACH) ** 2) * plain_skin()[None]
-        # Far from any skin (the chin's very border) the nearest skin still counts.
-        weights += 1e-4 * plain_skin()[None]
         self._skin = plain_skin()
-        self._smooth = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+        self._light, self._tint = _weights(_LIGHT_REACH), _weights(_TINT_REACH)
         self._grid = np.empty((_GRID, _GRID, 3), np.float32)
         # Three colours of the live face, three of the photo, and the weight itself.
         self._near = np.empty((7, POINTS), np.float32)
@@ -95,10 +93,24 @@ class Light:
         np.multiply(live.T, weight, out=self._near[:3])
         np.multiply(photo.T, weight, out=self._near[3:6])
         self._near[6] = weight
-        cpu.weigh(self._smooth, self._near, self._broad)
-        ground = _DARKEST * self._broad[6] + 1e-9
-        gain = (self._broad[:3] + ground) / (self._broad[3:6] + ground)
+        tint = self._ratio(self._tint)
+        gain = tint * ((_LUMA * self._ratio(self._light)).sum(0) / (_LUMA * tint).sum(0))
         return np.asarray(np.clip(gain.T, 1 / _LIMIT, _LIMIT), np.float32)
+
+    def _ratio(self, weights: Floats) -> Floats:
+        """(3, 468) float32: the live face's colours over those of the photo."""
+        cpu.weigh(weights, self._near, self._broad)
+        ground = _DARKEST * self._broad[6] + 1e-9
+        return np.asarray((self._broad[:3] + ground) / (self._broad[3:6] + ground), np.float32)
+
+
+def _weights(reach: float) -> Floats:
+    """(468, 468) float32: how much each vertex of plain skin counts for each vertex."""
+    points, skin = canonical(), plain_skin()
+    near = np.linalg.norm(points[:, None] - points[None], axis=2)
+    # Far from any skin (the chin's very border) the nearest skin still counts.
+    weights = (np.exp(-0.5 * (near / reach) ** 2) + 1e-4) * skin[None]
+    return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)
 
 
 def sample(image: Floats, places: Floats) -> Floats:

@@ -42,7 +42,11 @@ _FEATURES: Final = (
 )
 _TOLERANCE: Final = np.array([20.0, 6.5, 8.5], np.float32)
 """What plain skin may differ by at least, in lightness, green–red and blue–yellow (CIE Lab)."""
-_FOREIGN: Final = (1.35, 2.2)
+_CENTRE: Final = 195
+"""On the ridge of the nose."""
+_SHADE: Final = ((0.36, 0.5), (1.0, 1.8))
+"""Rows of the texture, of its side, and how much more than the tolerance in lightness is allowed there."""
+_FOREIGN: Final = (1.4, 1.9)
 """Distances, in tolerances, from which a texel counts a little and wholly as foreign."""
 
 
@@ -68,7 +72,8 @@ def foreign(skin: Image, uv: Floats) -> Floats:
     low, high = _FOREIGN
     amount = np.clip((distance - low) / (high - low), 0, 1) * face * (1 - features)
     amount *= _reachable(amount > 0.3, face)
-    spread = cv2.GaussianBlur(cv2.dilate(amount, np.ones((3, 3), np.uint8)), (0, 0), 1.5)
+    amount = np.maximum(amount, face * _islands((amount < 0.5) & (face > 0), places))
+    spread = cv2.GaussianBlur(cv2.dilate(amount, np.ones((5, 5), np.uint8)), (0, 0), 1.5)
     return np.asarray(
         np.clip(cv2.resize(spread, (side, side), interpolation=cv2.INTER_LINEAR), 0, 1), np.float32
     )
@@ -107,7 +112,10 @@ def _distance_from_skin(lab: Floats, places: Floats) -> Floats:
         weights = (1 / (1 + off**2)).astype(np.float32)
     spread = 1.5 * np.median(np.abs(samples - basis @ slopes), axis=0)
     expected = slopes[0] + x[:, :, None] * slopes[1] + y[:, :, None] * slopes[2]
-    return np.asarray(np.linalg.norm((lab - expected) / np.maximum(_TOLERANCE, spread), axis=2), np.float32)
+    tolerance = np.maximum(_TOLERANCE, spread) * np.ones((_SIDE, 1, 1), np.float32)
+    # Hair and hats come from above. Below the eyes the same darkness is the shade of a jaw.
+    tolerance[:, :, 0] *= np.interp(np.arange(_SIDE) / _SIDE, _SHADE[0], _SHADE[1])[:, None]
+    return np.asarray(np.linalg.norm((lab - expected) / tolerance, axis=2), np.float32)
 
 
 def _filled(places: Floats, groups: tuple[tuple[int, ...], ...]) -> Floats:
@@ -116,6 +124,14 @@ def _filled(places: Floats, groups: tuple[tuple[int, ...], ...]) -> Floats:
     for group in groups:
         cv2.fillConvexPoly(mask, cv2.convexHull(np.rint(places[list(group)]).astype(np.int32)), 1)
     return mask.astype(np.float32)
+
+
+def _islands(skin: Array, places: Floats) -> Floats:
+    """Skin that is cut off from the middle of the face: a lighter lock in a fringe."""
+    _, labels = cv2.connectedComponents(cv2.erode(skin.astype(np.uint8), np.ones((3, 3), np.uint8)))
+    column, row = np.rint(places[_CENTRE]).astype(int)
+    joined = cv2.dilate((labels == labels[row, column]).astype(np.uint8), np.ones((5, 5), np.uint8))
+    return (skin & (joined == 0)).astype(np.float32)
 
 
 def _reachable(mask: Array, face: Floats) -> Floats:

@@ -14,6 +14,11 @@ RELOAD_MODULE = f"sudo modprobe -r v4l2loopback && {LOAD_MODULE}"
 
 
 def open_device(path: str, kernel: v4l2.Kernel) -> v4l2.Device:
+    """Opens a device to look at it.
+
+    Raises:
+        DeviceError: It is not there, not permitted, busy, or not a device.
+    """
     try:
         return v4l2.Device(path, kernel)
     except OSError as error:
@@ -44,6 +49,7 @@ def fault_of(path: str, caps: v4l2.Capabilities, sysfs: Path, owner: int | None)
 
 
 def busy(path: str, owner: int | None = None) -> DeviceError:
+    """Somebody else feeds the device; ``owner`` is the process, if it is one of ours."""
     if owner is not None:
         return DeviceError(
             f"Another doppelcam (process {owner}) feeds the virtual camera {path}.",
@@ -56,13 +62,12 @@ def busy(path: str, owner: int | None = None) -> DeviceError:
 
 
 def not_permitted(path: str) -> DeviceError:
-    return DeviceError(
-        f"You are not permitted to use {path}.",
-        permission_fix(path),
-    )
+    """The user may not open the device."""
+    return DeviceError(f"You are not permitted to use {path}.", permission_fix(path))
 
 
 def not_a_camera(path: str, why: str) -> DeviceError:
+    """Something else than v4l2loopback is behind the path."""
     return DeviceError(
         f"{path} is not a virtual camera: {why}.",
         "`doppelcam devices` lists the virtual cameras there are.",
@@ -70,6 +75,7 @@ def not_a_camera(path: str, why: str) -> DeviceError:
 
 
 def lost(path: str, error: OSError) -> DeviceError:
+    """The device answers no more."""
     return DeviceError(
         f"The virtual camera {path} is gone: {error.strerror or error}.", f"Make it again: {LOAD_MODULE}"
     )

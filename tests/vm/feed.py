@@ -21,4 +21,5 @@ def main() -> None:
         time.sleep(1 / float(fps))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,8 @@ DEFAULT: Final = Path(__file__).parents[2] / "tests" / "data" / "mobileface.onnx
 
 _SIDE: Final = 112
 _TEMPLATE: Final = np.array(
-    [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]], np.float32
+    [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]],
+    np.float32,
 )
 """Where ArcFace wants eyes, nose and corners of the mouth in a crop of 112×112."""
 

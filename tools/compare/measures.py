@@ -148,7 +148,9 @@ def shift(series: Sequence[float] | Array, reference: Sequence[float] | Array, m
     """
     a, b = np.asarray(series, np.float64), np.asarray(reference, np.float64)
     lags = np.arange(-most, most + 1)
-    found = np.array([_pearson(a[max(k, 0) : len(a) + min(k, 0)], b[max(-k, 0) : len(b) + min(-k, 0)]) for k in lags])
+    found = np.array(
+        [_pearson(a[max(k, 0) : len(a) + min(k, 0)], b[max(-k, 0) : len(b) + min(-k, 0)]) for k in lags]
+    )
     if np.isnan(found[most]) or np.isnan(found).all():
         return Shift(None, None, None)
     peak = int(np.nanargmax(found))
@@ -221,7 +223,9 @@ def edge(image: Image, points: Floats) -> float:
     t = (np.arange(_ALONG) + 0.5)[:, None, None] / _ALONG
     base = (oval + t * (following - oval)).reshape(-1, 2)
     along = np.broadcast_to(following - oval, (_ALONG, *oval.shape)).reshape(-1, 2)
-    normal = np.stack([along[:, 1], -along[:, 0]], 1) / np.maximum(np.linalg.norm(along, axis=1), 1e-9)[:, None]
+    normal = (
+        np.stack([along[:, 1], -along[:, 0]], 1) / np.maximum(np.linalg.norm(along, axis=1), 1e-9)[:, None]
+    )
     reach = _BAND * float(np.ptp(points[:POINTS, 0]))
     steps = np.linspace(-reach, reach, _ACROSS)
     where = (base[:, None] + steps[None, :, None] * normal[:, None]).astype(np.float32)
@@ -230,5 +234,7 @@ def edge(image: Image, points: Floats) -> float:
     if not inside.any():
         return 0.0
     kept = where[inside]
-    profile = cv2.remap(image, kept[:, :, 0], kept[:, :, 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    profile = cv2.remap(
+        image, kept[:, :, 0], kept[:, :, 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+    )
     return float(np.abs(np.diff(profile.astype(np.float64), axis=1)).mean() / (steps[1] - steps[0]))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -70,7 +69,9 @@ class Rig:
         """A tracker that knows nobody yet."""
         config = self._config
         tracker = Tracker(
-            self._swapper.landmarks, Selector(cast("Choice", config.select), config.max_faces), config.detect_every
+            self._swapper.landmarks,
+            Selector(cast("Choice", config.select), config.max_faces),
+            config.detect_every,
         )
         try:
             tracker.open(_quiet)

@@ -122,7 +122,8 @@ class Trials:
                 size = (picture.shape[1], picture.shape[0])
                 flags = cv2.INTER_CUBIC
                 yield np.asarray(
-                    cv2.warpAffine(picture, affine, size, flags=flags, borderMode=cv2.BORDER_REPLICATE), np.uint8
+                    cv2.warpAffine(picture, affine, size, flags=flags, borderMode=cv2.BORDER_REPLICATE),
+                    np.uint8,
                 )
 
         late = []
@@ -176,7 +177,8 @@ class Trials:
             for number, picture in enumerate(pictures):
                 seen = self._raw.read(picture, region_of_points(last))
                 last = seen.points
-                faces = [(replace(face, track=tracks[0]), filtered) for face in tracker.track(picture, round(number / FPS * 1e9))[:1]]
+                found = tracker.track(picture, round(number / FPS * 1e9))
+                faces = [(replace(face, track=tracks[0]), filtered) for face in found[:1]]
                 faces.append((Face(tracks[1], seen.points, seen.presence, seen.patch), raw))
                 for face, meshes in faces:
                     mesh = self._shown(picture, face)

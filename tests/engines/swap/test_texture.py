@@ -1,0 +1,214 @@
+"""The photo as a texture: where it covers, what it leaves out, and that every level shows the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import cv2
+import numpy as np
+import pytest
+
+from engines.analysis.source import SourceFace
+from engines.analysis.topology import (
+    LEFT_EYE_RINGS,
+    LIPS_INNER,
+    OVAL,
+    POINTS,
+    RIGHT_EYE_RINGS,
+    canonical,
+    mirrored,
+)
+from engines.swap.skin import foreign
+from engines.swap.texture import unwrap, uv_of
+from tests.engines.scenes import FILES, mesh, placed, placing, portrait, source
+
+
+@cache
+def texture_of(name):
+    return unwrap(source(name))
+
+
+def at(level, uv, vertices):
+    """The texels nearest to some vertices."""
+    places = np.rint(uv[list(vertices)]).astype(int)
+    return level[places[:, 1], places[:, 0]]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_level_is_half_the_one_before_and_shows_the_same(name):
+    texture = texture_of(name)
+    assert len(texture.levels) == len(texture.uv) >= 2
+    for level, uv in zip(texture.levels, texture.uv, strict=True):
+        assert level.shape[0] == level.shape[1] == level.shape[2] * level.shape[0] // 4
+        assert level.dtype == np.uint8
+        assert level.flags.c_contiguous
+        assert uv.shape == (POINTS, 2)
+        assert uv.dtype == np.float32
+        assert uv.min() >= 0
+        assert uv.max() <= level.shape[0] - 1
+    cheeks = (50, 280, 205, 425, 36, 266)
+    for finer, coarser in zip(range(len(texture.levels)), range(1, len(texture.levels)), strict=False):
+        large, small = texture.levels[finer], texture.levels[coarser]
+        assert small.shape[0] * 2 == large.shape[0]
+        np.testing.assert_allclose((texture.uv[coarser] + 0.5) * 2, texture.uv[finer] + 0.5, atol=1e-3)
+        smooth = cv2.blur(large, (3, 3)).astype(int)
+        off = np.abs(at(smooth, texture.uv[finer], cheeks) - at(small, texture.uv[coarser], cheeks).astype(int))
+        assert off.max() < 24
+
+
+def test_the_level_fits_the_face():
+    texture = texture_of("hopper")
+    last = len(texture.levels) - 1
+    assert texture.level_for(1e6) == 0
+    assert texture.level_for(1) == last
+    chosen = [texture.level_for(width) for width in np.geomspace(2000, 5, 60)]
+    assert chosen == sorted(chosen)
+    for width in np.geomspace(40, 2000, 30):
+        texels = texture.width / 2 ** texture.level_for(width)
+        # Never so many texels that some are skipped over, except when there is no smaller level.
+        assert texels <= 2 * width or texture.level_for(width) == last
+        # Never blurrier than needed.
+        assert texels >= 0.7 * min(width, texture.width)
+
+
+def test_the_texture_is_as_sharp_as_the_photo():
+    """A larger photo gets a larger texture, up to a limit; a smaller one is not blown up."""
+    sides = []
+    for width in (80, 300, 700, 1500):
+        size = (width * 2, width * 2)
+        points = mesh("hopper") * np.float32(1)
+        there = placing("hopper", width, (width, width))
+        points[:, :2] = points[:, :2] @ there[:, :2].T + there[:, 2]
+        points[:, 2] *= np.hypot(*there[:, 0])
+        photo = SourceFace(placed("hopper", size, width, (width, width)), points.astype(np.float32), "x")
+        sides.append(unwrap(photo).levels[0].shape[0])
+    assert sides == sorted(sides)
+    assert sides[0] <= 256
+    assert sides[1] >= 300
+    assert sides[-1] <= 1024
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_opacity_is_none_on_the_oval_in_open_eyes_and_mouth_and_whole_on_the_cheeks(name):
+    texture = texture_of(name)
+    level, uv = texture.levels[0], texture.uv[0]
+    assert at(level, uv, OVAL)[:, 3].max() <= 2
+    # Everything beyond the mesh, too.
+    assert level[:2, :, 3].max() == level[-2:, :, 3].max() == level[:, :2, 3].max() == level[:, -2:, 3].max() == 0
+    for ring in (RIGHT_EYE_RINGS[0], LEFT_EYE_RINGS[0]):
+        x, y = np.rint(uv[list(ring)].mean(0)).astype(int)
+        assert level[y, x, 3] == 0
+    x, y = np.rint(uv[list(LIPS_INNER)].mean(0)).astype(int)
+    assert level[y, x, 3] < 40
+    assert at(level, uv, (50, 280, 205, 425, 4, 5, 195))[:, 3].min() > 240
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_photo_lies_in_the_texture_where_the_mesh_says(name):
+    texture = texture_of(name)
+    skin = (50, 280, 205, 425, 151, 4, 61, 291, 107, 336)
+    places = np.rint(mesh(name)[list(skin), :2]).astype(int)
+    blurred = cv2.GaussianBlur(portrait(name), (0, 0), 1.5).astype(int)
+    smooth = cv2.GaussianBlur(texture.levels[0], (0, 0), 1.5).astype(int)
+    off = np.abs(at(smooth, texture.uv[0], skin)[:, :3] - blurred[places[:, 1], places[:, 0]])
+    assert off.mean() < 10
+
+
+def turned(degrees):
+    """A photo of a head that is turned, made by hand: right half of the face red, left half green, lit from ahead."""
+    t = np.radians(degrees)
+    spin = np.float32([[np.cos(t), 0, np.sin(t)], [0, 1, 0], [-np.sin(t), 0, np.cos(t)]])
+    points = (canonical() @ spin.T) * 18 + np.float32([256, 256, 0])
+    image = np.full((512, 512, 3), 128, np.uint8)
+    middle = points[[10, 151, 9, 8, 168, 6, 197, 195, 5, 4, 1, 2, 164, 0, 13, 14, 17, 18, 200, 199, 175, 152]]
+    line = np.interp(np.arange(512), middle[:, 1], middle[:, 0])
+    x = np.arange(512)[None]
+    image[:] = np.where((x < line[:, None])[:, :, None], (60, 60, 180), (60, 180, 60))
+    return SourceFace(image, np.ascontiguousarray(points, np.float32), "turned.png")
+
+
+def test_what_a_turned_photo_shows_badly_comes_from_its_other_half():
+    right_cheek, left_cheek = (50, 123, 147), tuple(mirrored()[[50, 123, 147]])
+    straight = unwrap(turned(0))
+    assert (at(straight.levels[0], straight.uv[0], right_cheek)[:, 2] > 150).all()
+    assert (at(straight.levels[0], straight.uv[0], left_cheek)[:, 1] > 150).all()
+    for degrees, hidden, shown, channel in ((55, 0, 1, 1), (-55, 1, 0, 2)):
+        cheeks = (right_cheek, left_cheek)
+        texture = unwrap(turned(degrees))
+        # Which cheek is hidden depends on the way it is turned; the shown one keeps its own colour.
+        own = at(texture.levels[0], texture.uv[0], cheeks[shown])
+        other = at(texture.levels[0], texture.uv[0], cheeks[hidden])
+        assert (own[:, channel] > 150).all(), degrees
+        assert (other[:, channel] > 120).any(), degrees
+
+
+def test_what_no_half_of_a_photo_shows_is_not_painted():
+    profile = unwrap(turned(88))
+    front = unwrap(turned(0))
+    assert (profile.levels[0][:, :, 3] > 128).sum() < 0.7 * (front.levels[0][:, :, 3] > 128).sum()
+
+
+def painted_over(name, vertices, colour, grow=6):
+    """The photo with something of one colour over a part of the face."""
+    image = np.array(portrait(name))
+    hull = cv2.convexHull(np.rint(mesh(name)[list(vertices), :2]).astype(np.int32))
+    mask = np.zeros(image.shape[:2], np.uint8)
+    cv2.fillConvexPoly(mask, hull, 255)
+    mask = cv2.dilate(mask, np.ones((grow, grow), np.uint8))
+    texture = np.random.default_rng(0).integers(-12, 12, image.shape)
+    image[mask > 0] = np.clip(np.array(colour) + texture[mask > 0], 0, 255)
+    return unwrap(replace(source(name), image=image))
+
+
+FRINGE = (10, 338, 297, 332, 109, 67, 103, 151, 337, 108, 299, 69, 333, 104)
+RIGHT_SIDE = (127, 34, 143, 116, 123, 234, 93, 227, 137, 177)
+
+
+@pytest.mark.parametrize(
+    ("what", "vertices", "colour"),
+    [("dark fringe", FRINGE, (25, 30, 35)), ("blue hat", FRINGE, (190, 90, 40)), ("green scarf", RIGHT_SIDE, (60, 160, 50))],
+)
+@pytest.mark.parametrize("name", FILES)
+def test_what_covers_the_face_from_its_border_is_not_painted(name, what, vertices, colour):
+    bare, covered = texture_of(name), painted_over(name, vertices, colour)
+    opacity = covered.levels[0][:, :, 3].astype(int)
+    # Texels that show the thing plainly.
+    shown = covered.levels[0][:, :, :3].astype(int)
+    thing = np.abs(cv2.blur(shown.astype(np.uint8), (5, 5)).astype(int) - colour).max(2) < 40
+    inside = cv2.erode((bare.levels[0][:, :, 3] > 60).astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    if (thing & inside).sum() > 40:
+        assert opacity[thing & inside].mean() < 30, what
+    # The rest of the face is still painted.
+    assert at(covered.levels[0], covered.uv[0], (280, 425, 4, 205, 50))[:, 3].min() > 200
+    painted = (opacity * (shown.max(2) >= 0))[thing].sum() / max(1, thing.sum())
+    assert painted < 30
+
+
+def test_brows_glasses_and_moles_stay():
+    """What does not come in from the border belongs to the person."""
+    side = 256
+    uv = uv_of(side)
+    skin = np.full((side, side, 3), (110, 140, 200), np.uint8)
+    assert foreign(skin, uv).max() == 0
+    x, y = np.rint(uv[205]).astype(int)
+    cv2.circle(skin, (int(x), int(y)), 6, (30, 30, 40), -1)
+    for ring in (RIGHT_EYE_RINGS[2], LEFT_EYE_RINGS[2]):
+        cv2.polylines(skin, [np.rint(uv[list(ring)]).astype(np.int32)], False, (20, 20, 20), 3)
+    assert foreign(skin, uv).max() < 0.05
+
+
+def test_light_from_one_side_is_not_foreign():
+    side = 256
+    uv = uv_of(side)
+    falling = np.linspace(1.0, 0.45, side)[None, :, None] * np.ones((side, 1, 1))
+    skin = np.rint(np.array([110, 140, 200]) * falling).astype(np.uint8)
+    assert foreign(skin, uv).mean() < 0.02
+    assert at(foreign(skin, uv), uv, (50, 280, 151, 205, 425)).max() < 0.1
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.0])
+def test_a_photo_without_any_structure_is_no_error(factor):
+    image = np.full_like(portrait("hopper"), int(255 * factor))
+    texture = unwrap(replace(source("hopper"), image=image))
+    assert all(np.isfinite(uv).all() for uv in texture.uv)

@@ -1,0 +1,158 @@
+"""A whole session on real devices, and everything that happens to a camera; somebody watches all the time.
+
+What the viewer gets is looked at picture by picture: never the bare face, and never a gap.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.vm import rig
+from tests.vm.live import FPS
+from tests.vm.viewer import BARE, Viewer
+
+_SLOWEST = 2.0
+"""Longest gap a viewer may see, s. It is ten periods: emulated processors are slow, and a driver that is waited for
+would make it ten seconds."""
+
+
+class Live:
+    """The session in a process of its own, its viewer, and what it said."""
+
+    def __init__(self, process, version) -> None:
+        self.process = process
+        self.version = version
+        self.said: list[str] = []
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._thread = threading.Thread(target=self._listen, name="listener")
+        self._thread.start()
+        self.viewer: Viewer | None = None
+
+    def _listen(self) -> None:
+        for line in self.process.stdout:
+            self.said.append(line.strip())
+            self._lines.put(line.strip())
+
+    def until(self, line: str, seconds: float) -> float:
+        """Waits until it says so; returns when."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                if self._lines.get(timeout=max(0.0, deadline - time.monotonic())) == line:
+                    return time.monotonic()
+            except queue.Empty:
+                raise AssertionError(
+                    f"not said within {seconds:g} s: {line}; but {self.said[-12:]}"
+                ) from None
+
+    def forget(self) -> None:
+        """What was said so far is not waited for any more."""
+        while not self._lines.empty():
+            self._lines.get()
+
+    def watch(self) -> Viewer:
+        if self.viewer is None:
+            self.viewer = Viewer(rig.LOOPBACK)
+            rig.eventually(lambda: self.viewer.seen, "the viewer sees something")
+        return self.viewer
+
+    def end(self) -> None:
+        if self.viewer is not None:
+            self.viewer.close()
+        self.process.kill()
+        self._thread.join()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def live():
+    version = rig.versions()[0]
+    rig.load_loopback(version)
+    rig.load_vivid()
+    with rig.program("tests.vm.live") as process:
+        session = Live(process, version)
+        try:
+            rig.eventually(
+                lambda: rig.gives_pictures(rig.LOOPBACK) or process.poll() is not None, "frames", 90
+            )
+            assert process.poll() is None, session.said
+            viewer = session.watch()
+            session.until("state: live", 90)
+            rig.eventually(lambda: viewer.seen and 0.05 < viewer.seen[-1].likeness, "a face", 60)
+            yield session
+        finally:
+            session.end()
+
+
+def nobody_was_seen(live, since, name):
+    """No picture since then shows the bare face, and they never stopped coming."""
+    folder = os.environ.get("VCAM_VM_OUT")
+    viewer = live.viewer
+    if folder:
+        viewer.keep(Path(folder), name, since)
+    seen = viewer.since(since)
+    assert max(one.likeness for one in seen) < BARE
+    times = [since, *(one.at for one in seen), time.monotonic()]
+    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    assert max(gaps) < _SLOWEST, f"{name}: a gap of {max(gaps):.1f} s"
+    assert len(seen) > 0.5 * FPS * (times[-1] - since), f"{name}: {len(seen)} in {times[-1] - since:.1f} s"
+
+
+def test_the_other_face_is_seen_and_the_own_one_never(live):
+    began = time.monotonic()
+    rig.eventually(lambda: len(live.viewer.since(began)) > 10, "ten pictures")
+    nobody_was_seen(live, live.viewer.seen[0].at, "start")
+    # The session is live, so it is a face and no veil: the details of a face are there.
+    assert live.viewer.seen[-1].likeness > 0.05
+
+
+def fault(live, name, begin, end, lost="state: lost", seconds=30.0):
+    """Makes a fault, waits until it is noticed, ends it, and waits until the session is live again."""
+    live.forget()
+    began = time.monotonic()
+    begin()
+    live.until(lost, seconds)
+    end()
+    live.until("state: live", seconds)
+    again = time.monotonic()
+    rig.eventually(lambda: len(live.viewer.since(again)) > 3, "pictures of the camera that is back")
+    nobody_was_seen(live, began, name)
+
+
+def test_a_camera_that_disconnects(live):
+    fault(live, "disconnect", lambda: rig.vivid_control("disconnect", 1), lambda: None)
+
+
+def test_a_camera_whose_cable_is_pulled_and_plugged_in_again(live):
+    fault(
+        live,
+        "unplugged",
+        lambda: rig.plug("vivid.0", plugged=False),
+        lambda: rig.plug("vivid.0", plugged=True),
+    )
+
+
+def test_a_camera_that_freezes(live):
+    """Each read blocks for ten seconds; viewers must not wait for it."""
+    fault(
+        live,
+        "frozen",
+        lambda: rig.vivid_control("percentage_of_dropped_buffers", 100),
+        lambda: rig.vivid_control("percentage_of_dropped_buffers", 0),
+        lost="state: veiled",
+    )
+
+
+def test_ctrl_c_ends_it_and_the_next_one_starts(live):
+    live.process.send_signal(signal.SIGINT)
+    assert live.process.wait(20) == 130, live.said
+    live.viewer.close()
+    with rig.sending(rig.bars(rig.SMALL)):
+        assert rig.off_by(rig.opencv_reads(rig.LOOPBACK)) <= 3
