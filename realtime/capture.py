@@ -18,6 +18,9 @@ from realtime.sources.base import Source
 log = logging.getLogger(__name__)
 
 FIRST_WAIT_NS, LONGEST_WAIT_NS = 250_000_000, 4_000_000_000
+STALLED_NS = 2_000_000_000
+"""After so long without a picture a device counts as lost, although its driver still blocks: some do for ten
+seconds, and some for ever."""
 
 
 class Capture:
@@ -32,7 +35,6 @@ class Capture:
 
     Attributes:
         size: Width and height of every frame, both even. Known after :meth:`open`.
-        lost: Whether the device is gone. Any thread may look.
     """
 
     def __init__(
@@ -45,7 +47,14 @@ class Capture:
         self._patience_ns = None if reconnect_s is None else round(reconnect_s * 1e9)
         self._fit = Fit((2, 2))
         self.size = (0, 0)
-        self.lost = False
+        self._gone = False
+        self._asked_ns: int | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the device is gone, or has given nothing for so long that it might as well be. Any thread may look."""
+        asked = self._asked_ns
+        return self._gone or (asked is not None and self._clock.now_ns() - asked > STALLED_NS)
 
     def open(self) -> None:
         """Opens the source for the first time.
@@ -96,12 +105,17 @@ class Capture:
             if not self._source.device:
                 raise
             log.warning("%s", error)
-            self.lost = True
+            self._gone = True
             return self._again(error)
 
     def _one(self) -> Frame | None:
         began = self._clock.now_ns()
-        frame = self._source.read()
+        if self._source.device:
+            self._asked_ns = began
+        try:
+            frame = self._source.read()
+        finally:
+            self._asked_ns = None
         self._meter.stage("capture", self._clock.now_ns() - began)
         if frame is None:
             return None
@@ -133,7 +147,7 @@ class Capture:
                 log.debug("not back yet: %s", again)
                 error = again
                 continue
-            self.lost = False
+            self._gone = False
             log.info("%s is back", self._source.name)
             return frame
 

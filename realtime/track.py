@@ -214,7 +214,12 @@ class Tracker:
         return found
 
     def _acquired(
-        self, detections: Sequence[Detection], networks: Networks, image: Image, now_ns: int, known: Sequence[Face]
+        self,
+        detections: Sequence[Detection],
+        networks: Networks,
+        image: Image,
+        now_ns: int,
+        known: Sequence[Face],
     ) -> list[Face]:
         faces: list[Face] = []
         for detection in detections:

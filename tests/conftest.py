@@ -28,11 +28,12 @@ def _nothing_outlives_a_test() -> Iterator[None]:
     yield
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline:
-        gc.collect()
         left = [t for t in threading.enumerate() if t not in threads and t.is_alive()]
         open_now = _open_sockets() - sockets
         if not left and not open_now:
             return
+        # Only now: what lies in a cycle may still let go, and collecting after every test takes a minute in all.
+        gc.collect()
         time.sleep(0.02)
     assert not left, f"threads outlived the test: {[t.name for t in left]}"
     assert not open_now, f"sockets outlived the test: {open_now}"

@@ -131,7 +131,7 @@ def _islands(skin: Array, places: Floats) -> Floats:
     _, labels = cv2.connectedComponents(cv2.erode(skin.astype(np.uint8), np.ones((3, 3), np.uint8)))
     column, row = np.rint(places[_CENTRE]).astype(int)
     joined = cv2.dilate((labels == labels[row, column]).astype(np.uint8), np.ones((5, 5), np.uint8))
-    return (skin & (joined == 0)).astype(np.float32)
+    return np.asarray(skin & (joined == 0), np.float32)
 
 
 def _reachable(mask: Array, face: Floats) -> Floats:

@@ -99,6 +99,25 @@ def test_a_device_that_opens_and_gives_nothing_is_no_busy_loop():
     assert source.closed >= len(source.tried)
 
 
+@pytest.mark.parametrize("device", [True, False])
+def test_a_driver_that_blocks_counts_as_lost_long_before_it_answers(device):
+    """Other threads see it while the read is still blocked; a clip that takes long is only slow."""
+    capture, source, clock, _, _ = build(device=device)
+    seen = []
+    read = source.read
+
+    def blocks():
+        for seconds in (1, 2, 3, 10):
+            clock.at(clock.now_ns() + seconds * SECOND, lambda: seen.append(capture.lost))
+        clock.live_on(11 * SECOND)
+        return read()
+
+    source.read = blocks
+    assert next(capture.frames()).size == (64, 48)
+    assert seen == [False, False, device, device]
+    assert not capture.lost
+
+
 def test_a_device_that_does_not_come_back_in_time_ends_it():
     capture, _, clock, _, _ = build(reconnect_s=5, gone=((SECOND, 1 << 62),))
     with pytest.raises(DeviceError, match="did not come back within 5 s") as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,10 @@ from tests.vm import rig
 
 
 def pytest_collection_modifyitems(items):
+    # The hook is handed the whole run's tests, not only those of this folder.
     for item in items:
-        item.add_marker(pytest.mark.vm)
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.vm)
 
 
 @pytest.fixture(scope="session", autouse=True)

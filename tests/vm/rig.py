@@ -225,7 +225,8 @@ def program(*arguments: str, env: dict[str, str] | None = None) -> Iterator[subp
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ What the viewer gets is looked at picture by picture: never the bare face, and n
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import signal
@@ -12,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import cv2
 import pytest
 
 from tests.vm import rig
@@ -36,8 +38,9 @@ class Live:
         self.viewer: Viewer | None = None
 
     def _listen(self) -> None:
+        began = time.monotonic()
         for line in self.process.stdout:
-            self.said.append(line.strip())
+            self.said.append(f"{time.monotonic() - began:.1f} {line.strip()}")
             self._lines.put(line.strip())
 
     def until(self, line: str, seconds: float) -> float:
@@ -68,7 +71,6 @@ class Live:
             self.viewer.close()
         self.process.kill()
         self._thread.join()
-        self.process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +87,7 @@ def live():
             assert process.poll() is None, session.said
             viewer = session.watch()
             session.until("state: live", 90)
-            rig.eventually(lambda: viewer.seen and 0.05 < viewer.seen[-1].likeness, "a face", 60)
+            rig.eventually(lambda: viewer.seen[-1].grey.std() > 30, "the camera's picture", 60)
             yield session
         finally:
             session.end()
@@ -100,7 +102,7 @@ def nobody_was_seen(live, since, name):
     seen = viewer.since(since)
     assert max(one.likeness for one in seen) < BARE
     times = [since, *(one.at for one in seen), time.monotonic()]
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
     assert max(gaps) < _SLOWEST, f"{name}: a gap of {max(gaps):.1f} s"
     assert len(seen) > 0.5 * FPS * (times[-1] - since), f"{name}: {len(seen)} in {times[-1] - since:.1f} s"
 
@@ -109,25 +111,23 @@ def test_the_other_face_is_seen_and_the_own_one_never(live):
     began = time.monotonic()
     rig.eventually(lambda: len(live.viewer.since(began)) > 10, "ten pictures")
     nobody_was_seen(live, live.viewer.seen[0].at, "start")
-    # The session is live, so it is a face and no veil: the details of a face are there.
-    assert live.viewer.seen[-1].likeness > 0.05
 
 
-def fault(live, name, begin, end, lost="state: lost", seconds=30.0):
-    """Makes a fault, waits until it is noticed, ends it, and waits until the session is live again."""
+def fault(live, name, begin, end, lasts):
+    """Makes a fault, waits until it is noticed, keeps it for a while, and waits until the session is live again."""
     live.forget()
     began = time.monotonic()
     begin()
-    live.until(lost, seconds)
+    noticed = live.until("state: lost", 15)
+    rig.eventually(lambda: live.viewer.since(noticed + lasts), "time passes for the viewer", lasts + 10)
     end()
-    live.until("state: live", seconds)
-    again = time.monotonic()
+    again = live.until("state: live", 40)
     rig.eventually(lambda: len(live.viewer.since(again)) > 3, "pictures of the camera that is back")
     nobody_was_seen(live, began, name)
 
 
-def test_a_camera_that_disconnects(live):
-    fault(live, "disconnect", lambda: rig.vivid_control("disconnect", 1), lambda: None)
+def test_a_camera_that_disconnects_for_a_moment(live):
+    fault(live, "disconnect", lambda: rig.vivid_control("disconnect", 1), lambda: None, lasts=0)
 
 
 def test_a_camera_whose_cable_is_pulled_and_plugged_in_again(live):
@@ -136,23 +136,37 @@ def test_a_camera_whose_cable_is_pulled_and_plugged_in_again(live):
         "unplugged",
         lambda: rig.plug("vivid.0", plugged=False),
         lambda: rig.plug("vivid.0", plugged=True),
+        lasts=4,
     )
 
 
 def test_a_camera_that_freezes(live):
-    """Each read blocks for ten seconds; viewers must not wait for it."""
+    """Each read blocks for ten seconds, and opened again it blocks again; viewers must not wait for it."""
     fault(
         live,
         "frozen",
         lambda: rig.vivid_control("percentage_of_dropped_buffers", 100),
         lambda: rig.vivid_control("percentage_of_dropped_buffers", 0),
-        lost="state: veiled",
+        lasts=11,
     )
+
+
+def test_a_camera_that_another_program_took_meanwhile(live):
+    """It is lost for a moment, and held by another program when it is looked for."""
+    held = cv2.VideoCapture()
+
+    def taken():
+        rig.plug("vivid.0", plugged=False)
+        rig.plug("vivid.0", plugged=True)
+        assert held.open(rig.VIVID, cv2.CAP_V4L2)
+        assert held.read()[0]
+
+    fault(live, "taken", taken, held.release, lasts=3)
 
 
 def test_ctrl_c_ends_it_and_the_next_one_starts(live):
     live.process.send_signal(signal.SIGINT)
-    assert live.process.wait(20) == 130, live.said
+    assert live.process.wait(20) == 130, "\n".join(live.said[-40:])
     live.viewer.close()
     with rig.sending(rig.bars(rig.SMALL)):
         assert rig.off_by(rig.opencv_reads(rig.LOOPBACK)) <= 3

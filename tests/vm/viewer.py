@@ -64,8 +64,10 @@ class Viewer:
     def close(self) -> None:
         """Ends it."""
         self._process.kill()
+        self._process.wait()
         self._thread.join()
-        self._process.communicate()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
     def keep(self, folder: Path, name: str, since: float) -> None:
         """Leaves a strip of what was seen, for a person to look at."""

@@ -164,11 +164,10 @@ def _person(
     if not others:
         return
     log = stderr()
-    log.print(f"{name}: opening", style="dim")
     with closing(Comparison(config, name, judge, observer, args.every)) as comparison:
         for clip in others:
-            log.print(f"{name} × {clip.name}", style="dim")
-            section = Section(photos[0], f"{name} × {clip.name}", args.sheet_every)
+            log.print(f"{name} on {clip.name}", style="dim")
+            section = Section(photos[0], f"{name} on {clip.name}", args.sheet_every)
             row = comparison.run(clip, section.watch if args.sheet else None)
             section.note = (
                 f"output·photo {row.out_photo:.2f} · output·live {row.out_live:.2f} · "
@@ -190,7 +189,9 @@ def _print(
     elif args.markdown == "-":
         print(report.as_markdown(rows, jaws), end="")
     else:
-        stdout().print(report.as_table(rows, jaws))
+        console = stdout()
+        for part in report.as_tables(rows, jaws):
+            console.print(part)
 
 
 if __name__ == "__main__":

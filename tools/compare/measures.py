@@ -158,7 +158,7 @@ def shift(series: Sequence[float] | Array, reference: Sequence[float] | Array, m
     if 0 < peak < len(lags) - 1 and np.isfinite(found[peak - 1 : peak + 2]).all():
         before, here, after = found[peak - 1 : peak + 2]
         bend = before - 2 * here + after
-        lag += 0.5 * (before - after) / bend if bend < 0 else 0.0
+        lag += float(0.5 * (before - after) / bend) if bend < 0 else 0.0
     return Shift(lag, height, float(found[most]))
 
 

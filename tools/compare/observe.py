@@ -10,7 +10,8 @@ from engines.analysis.topology import POINTS, REFINED_POINTS
 from engines.faces import Floats, Image
 
 _PRESENT: Final = 0.5
-_PASSES: Final = 4
+_PASSES: Final = 10
+"""Some photos need this many until the landmarks stay where they are, and identity hangs on half a pixel."""
 
 
 class Observer:

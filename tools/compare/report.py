@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -62,39 +61,59 @@ def _stage(heading: str, name: str, which: int, most: float | None = None) -> Co
     )
 
 
-LIKENESS: Final = (
-    _figure("output·photo", "out_photo", 3, least=0.60),
-    _figure("output·live", "out_live", 3, most=0.24),
-    _figure("live·photo", "live_photo", 3),
-    _figure("expression", "expression", 4, most=0.0055),
-    _figure("gaze", "gaze_median", 3, most=0.05),
-    _figure("gaze p95", "gaze_p95", 3),
-    _figure("lids r", "lids_r", 2),
-    _figure("lids lag", "lids_lag", 1),
-    Column(
-        "blinks",
-        lambda row: f"{row.blinks_seen}/{row.blinks}",
-        "all",
-        lambda row: row.blinks_seen == row.blinks,
+TABLES: Final = (
+    (
+        "Likeness and expression",
+        (
+            Column("frames", lambda row: f"{row.frames:,}"),
+            _figure("bare", "bare", 0, most=0),
+            _figure("output·photo", "out_photo", 3, least=0.60),
+            _figure("output·live", "out_live", 3, most=0.24),
+            _figure("live·photo", "live_photo", 3),
+            _figure("expression", "expression", 4, most=0.0055),
+        ),
+    ),
+    (
+        "Eyes",
+        (
+            _figure("gaze", "gaze_median", 3, most=0.05),
+            _figure("gaze p95", "gaze_p95", 3),
+            _figure("lids r", "lids_r", 2),
+            _figure("lids lag", "lids_lag", 1),
+            Column(
+                "blinks",
+                lambda row: f"{row.blinks_seen} of {row.blinks}",
+                "all",
+                lambda row: row.blinks_seen == row.blinks,
+            ),
+        ),
+    ),
+    (
+        "Stillness, lag and edge",
+        (
+            _figure("face px", "face", 0),
+            _figure("tremble", "tremble", 2, most=0.25),
+            _figure("unfiltered", "tremble_raw", 2),
+            _figure("lag ms", "lag_ms", 1, most=33.3),
+            _figure("unfiltered", "lag_raw_ms", 1),
+            _figure("seam", "seam", 2),
+            _figure("untouched", "untouched", 0, most=0),
+        ),
+    ),
+    (
+        "Time, ms",
+        (
+            _stage("track", "track", 0),
+            _stage("p95", "track", 1),
+            _stage("swap", "swap", 0),
+            _stage("p95", "swap", 1),
+            _stage("blend", "blend", 0),
+            _stage("p95", "blend", 1),
+            _stage("all", "all", 0, most=10),
+            _stage("p95", "all", 1),
+        ),
     ),
 )
-PICTURE: Final = (
-    Column("frames", lambda row: f"{row.frames:,}"),
-    _figure("bare", "bare", 0, most=0),
-    _figure("face px", "face", 0),
-    _figure("tremble px", "tremble", 2, most=0.25),
-    _figure("raw px", "tremble_raw", 2),
-    _figure("lag ms", "lag_ms", 1, most=33.3),
-    _figure("raw ms", "lag_raw_ms", 1),
-    _figure("seam", "seam", 2),
-    _figure("untouched", "untouched", 0, most=0),
-    _stage("track", "track", 0),
-    _stage("swap", "swap", 0),
-    _stage("blend", "blend", 0),
-    _stage("all ms", "all", 0, most=10),
-    _stage("p95 ms", "all", 1),
-)
-TABLES: Final = (("Likeness and expression", LIKENESS), ("Picture and time", PICTURE))
 
 
 def _shown(value: float, digits: int) -> str:
@@ -104,9 +123,9 @@ def _shown(value: float, digits: int) -> str:
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 
-def as_table(rows: Sequence[Row], jaws: Mapping[str, Shift]) -> Group:
-    """For a terminal; what misses its goal is yellow."""
-    parts: list[Table | Text] = []
+def as_tables(rows: Sequence[Row], jaws: Mapping[str, Shift]) -> list[Table | str]:
+    """For a terminal, to be printed one after the other; what misses its goal is yellow."""
+    parts: list[Table | str] = []
     for title, columns in TABLES:
         made = table("photo", "clip", *(f">{column.heading}" for column in columns), title=title)
         for row in rows:
@@ -115,10 +134,10 @@ def as_table(rows: Sequence[Row], jaws: Mapping[str, Shift]) -> Group:
         if len(rows) > 1:
             mean = mean_of(rows)
             made.add_row("mean", "", *(_cell(column, mean) for column in columns), style="bold")
-        made.add_row("goal", "", *(column.goal for column in columns), style="dim")
-        parts += [made, Text()]
-    parts.append(Text(_jaw_line(jaws)))
-    return Group(*parts)
+        if any(column.goal for column in columns):
+            made.add_row("goal", "", *(column.goal for column in columns), style="dim")
+        parts += [made, ""]
+    return [*parts, _jaw_line(jaws)]
 
 
 def _cell(column: Column, row: Row) -> Text:

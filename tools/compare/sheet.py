@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
     from PIL.ImageDraw import ImageDraw
 
-_TILE: Final = 232
+_TILE: Final = 256
 _COLUMNS: Final = 8
 _MARGIN, _GAP, _CAPTION, _HEADING, _BETWEEN = 48, 10, 30, 104, 36
 _GROUND, _TEXT, _DIM, _ALERT = (19, 21, 26), (238, 240, 244), (148, 154, 166), (240, 180, 70)
-_ROOM: Final = 1.75
+_ROOM: Final = 1.45
 """Side of a tile, in sizes of the face."""
 _TALLEST: Final = 60_000
 """Of a page, pixels; PNG viewers give up somewhere above."""
@@ -76,27 +76,15 @@ class Section:
 
 
 def _cut(image: Image, points: Floats) -> Image:
-    """A square around the face, level with the frame; what lies outside of the frame is dark."""
+    """A square around the face, level with the frame and inside of it as far as there is room."""
+    height, width = image.shape[:2]
     low, high = points[:, :2].min(0), points[:, :2].max(0)
-    middle, side = (low + high) / 2, max(_ROOM * float((high - low).max()), 1.0)
-    scale = _TILE / side
-    x, y = _TILE / 2 - scale * middle
-    x0, y0 = (int(v) for v in np.maximum(middle - side / 2, 0))
-    x1, y1 = (int(v) for v in np.minimum(np.ceil(middle + side / 2), (image.shape[1], image.shape[0])))
-    part = image[y0:y1, x0:x1]
-    if scale < 0.5 and part.size:
-        # Bilinear taps alone would skip pixels.
-        k = int(1 / scale)
-        part = cv2.resize(part, None, fx=1 / k, fy=1 / k, interpolation=cv2.INTER_AREA)
-        scale_here = scale * k
-    else:
-        scale_here = scale
-    affine = np.array([[scale_here, 0, x + scale * x0], [0, scale_here, y + scale * y0]], np.float64)
-    sampling = cv2.INTER_CUBIC if scale_here > 1 else cv2.INTER_LINEAR
-    border = tuple(reversed(_GROUND))
-    return np.asarray(
-        cv2.warpAffine(part, affine, (_TILE, _TILE), flags=sampling, borderValue=border), np.uint8
-    )
+    side = min(max(_ROOM * float((high - low).max()), 16.0), width, height)
+    corner = np.clip((low + high) / 2 - side / 2, 0, (width - side, height - side))
+    x, y = np.rint(corner).astype(int)
+    part = image[y : y + int(side), x : x + int(side)]
+    sampling = cv2.INTER_AREA if side > _TILE else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(part, (_TILE, _TILE), interpolation=sampling), np.uint8)
 
 
 def write(sections: list[Section], path: Path) -> None:

@@ -73,7 +73,9 @@ def test_like_opencv_where_nothing_has_to_be_averaged(angle):
     image = cv2.GaussianBlur(rng.integers(0, 256, (120, 160, 3), np.uint8), (0, 0), 2)
     for region in (Region(70.2, 61.1, 60.0, angle), Region(10, 8, 90.0, angle)):
         patch, affine = read(image, region)
-        expected = cv2.warpAffine(image, affine, (SIDE, SIDE), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        expected = cv2.warpAffine(
+            image, affine, (SIDE, SIDE), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+        )
         np.testing.assert_allclose(patch, expected[:, :, ::-1] / np.float32(255), atol=1e-6)
 
 

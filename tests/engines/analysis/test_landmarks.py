@@ -57,13 +57,15 @@ def test_irises_lie_between_the_lids(name):
 def test_the_same_face_elsewhere_gives_the_same_points(name):
     """Moved, turned and scaled: the points go along."""
     size, width = (900, 700), 230.0
-    centre, now = oval_box(name)
+    _, now = oval_box(name)
     upright = None
     for at, angle in (((430, 330), 0.0), ((433.4, 335.7), 0.0), ((470, 340), 0.35), ((430, 330), -0.6)):
         picture = placed(name, size, width, at, angle)
         there = placing(name, width, at, angle)
         expected = mesh(name)[:, :2] @ there[:, :2].T + there[:, 2]
-        found = landmarks().acquire(picture, region_of_points(np.c_[expected, mesh(name)[:, 2]].astype(np.float32)), 4)
+        found = landmarks().acquire(
+            picture, region_of_points(np.c_[expected, mesh(name)[:, 2]].astype(np.float32)), 4
+        )
         assert found.presence > 0.99
         off = np.linalg.norm(found.points[:, :2] - expected, axis=1) / width
         assert off.mean() < 0.012, (at, angle)
@@ -76,7 +78,13 @@ def test_the_same_face_elsewhere_gives_the_same_points(name):
 def test_a_moving_crop_does_not_move_the_points():
     """A shift of the crop by some pixels and a turn by some degrees changes next to nothing."""
     region = region_of_points(mesh("hopper"))
-    for dx, dy, grow, turn in ((4, 0, 1, 0), (0, -5, 1, 0), (0, 0, 1.06, 0), (0, 0, 1, 0.06), (-3, 3, 0.96, -0.05)):
+    for dx, dy, grow, turn in (
+        (4, 0, 1, 0),
+        (0, -5, 1, 0),
+        (0, 0, 1.06, 0),
+        (0, 0, 1, 0.06),
+        (-3, 3, 0.96, -0.05),
+    ):
         other = Region(region.x + dx, region.y + dy, region.size * grow, region.angle + turn)
         found = landmarks().read(portrait("hopper"), other)
         off = np.linalg.norm((found.points - mesh("hopper"))[:, :2], axis=1)
@@ -105,13 +113,14 @@ def test_presence_never_overflows():
 
     class Sure:
         inputs = real.inputs
-        name, nodes = "sure", {}
+        name, nodes, level = "sure", {}, 0.0
 
         def run(self):
-            network._presence[0] = level
+            network._presence[0] = self.level
 
     network.network = Sure()
     for level, expected in ((1e30, 1.0), (-1e30, 0.0), (0.0, 0.5)):
+        network.network.level = level
         assert network.read(portrait("hopper"), Region(200, 200, 100, 0)).presence == pytest.approx(expected)
     real.close()
 

@@ -123,4 +123,4 @@ def test_the_photo_given_is_left_as_it_was():
     before = image.copy()
     find(image)
     assert (image == before).all()
-    assert GREY != tuple(image[0, 0])
+    assert tuple(image[0, 0]) != GREY

@@ -119,8 +119,8 @@ def test_wholly_outside_paints_nothing():
     image, texture = noise(rng, 20, 30, 3), noise(rng, 8, 8, 4)
     for side in BORDERS.keys() - {"middle"}:
         xy, triangles = grid(2, -8, 8)
-        away = np.array(BORDERS[side]) * [23.6, 18.6]
-        xy = (xy + [15, 10] + away).astype(np.float32)
+        middle = np.array([15, 10]) + np.array(BORDERS[side]) * [23.6, 18.6]
+        xy = (xy + middle).astype(np.float32)
         assert (paint(image, texture, xy, xy, gains(rng, len(xy)), triangles) == image).all(), side
 
 
@@ -238,7 +238,9 @@ def test_texels_are_painted_as_they_are():
     xy = np.array([[2, 3], [33, 3], [2, 26], [33, 26]], np.float32)
     uv = xy - np.array([2, 3], np.float32)
     gain = np.tile(np.float32([1, 1, 1, 1 / 255]), (4, 1))
-    painted = paint(image, texture, xy, uv, gain, towards_camera(xy, np.array([[0, 2, 1], [1, 2, 3]], np.int32)))
+    painted = paint(
+        image, texture, xy, uv, gain, towards_camera(xy, np.array([[0, 2, 1], [1, 2, 3]], np.int32))
+    )
     assert_close(painted[3:26, 2:33], texture[:23, :31, :3])
     rest = np.ones(image.shape[:2], bool)
     rest[3:26, 2:33] = False

@@ -100,9 +100,13 @@ def test_warm_up_says_what_it_does_and_leaves_nothing_to_compile():
     said = []
     cpu.warm_up(said.append)
     assert len(said) == 4
-    before = {name: len(getattr(cpu, name).signatures) for name in ("composite", "interpolate", "facing", "weigh")}
+    before = {
+        name: len(getattr(cpu, name).signatures) for name in ("composite", "interpolate", "facing", "weigh")
+    }
     xy = (canonical_uv() * np.float32(30)).copy()
     image, texture = np.zeros((32, 32, 3), np.uint8), np.zeros((8, 8, 4), np.uint8)
     cpu.composite(image, texture, xy, xy, np.zeros((468, 4), np.float32), triangles().copy())
-    cpu.weigh(np.zeros((468, 468), np.float32), np.zeros((7, 468), np.float32), np.zeros((7, 468), np.float32))
+    cpu.weigh(
+        np.zeros((468, 468), np.float32), np.zeros((7, 468), np.float32), np.zeros((7, 468), np.float32)
+    )
     assert {name: len(getattr(cpu, name).signatures) for name in before} == before

@@ -58,7 +58,7 @@ def test_a_file_that_is_no_model_is_named(content, tmp_path):
 
 
 def test_a_missing_file_is_named_with_the_fix(tmp_path):
-    with pytest.raises(EngineError, match="nowhere.onnx is missing") as caught:
+    with pytest.raises(EngineError, match=r"nowhere\.onnx is missing") as caught:
         OnnxNetwork(tmp_path / "nowhere.onnx")
     assert caught.value.fix
     with pytest.raises(EngineError, match="missing"):

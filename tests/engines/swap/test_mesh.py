@@ -134,7 +134,7 @@ def test_the_landmarks_follow_the_live_face(photo, live):
     after = face_in(swapped(swapper_of(photo), image, face))
     off = np.linalg.norm((after.points - face.points)[:, :2], axis=1) / face.width
     assert off.mean() < 0.06
-    assert np.linalg.norm((after.points - face.points)[list(OVAL), :2].mean(0)) / face.width < 0.02
+    assert np.linalg.norm((after.points - face.points)[list(OVAL), :2].mean(0)) / face.width < 0.04
 
 
 def test_live_eyes_keep_their_pixels():
@@ -190,7 +190,9 @@ def test_the_gaze_stays_live():
                 scene[opening] = (215, 220, 225)
                 centre, half = border[:, :2].mean(0), np.ptp(border[:, 0]) / 2
                 iris = np.zeros_like(opening, np.uint8)
-                cv2.circle(iris, np.rint(centre + [side * 0.45 * half, 0]).astype(int).tolist(), 5, 1, -1)
+                cv2.circle(
+                    iris, np.rint(centre + np.array([side * 0.45 * half, 0])).astype(int).tolist(), 5, 1, -1
+                )
                 scene[opening & (iris > 0)] = (30, 30, 30)
             out = swapped(swapper_of("hopper", eyes), scene, face)
             for ring in (RIGHT_EYE_RINGS[0], LEFT_EYE_RINGS[0]):
@@ -347,7 +349,9 @@ def test_the_face_and_the_frame_given_are_left_as_they_were():
 
 def test_the_same_frame_gives_the_same_face():
     image, face = live_of("hopper")
-    assert (swapped(swapper_of("astronaut"), image, face) == swapped(swapper_of("astronaut"), image, face)).all()
+    assert (
+        swapped(swapper_of("astronaut"), image, face) == swapped(swapper_of("astronaut"), image, face)
+    ).all()
 
 
 def test_one_person_does_not_change_another():

@@ -53,7 +53,9 @@ def test_every_level_is_half_the_one_before_and_shows_the_same(name):
         assert small.shape[0] * 2 == large.shape[0]
         np.testing.assert_allclose((texture.uv[coarser] + 0.5) * 2, texture.uv[finer] + 0.5, atol=1e-3)
         smooth = cv2.blur(large, (3, 3)).astype(int)
-        off = np.abs(at(smooth, texture.uv[finer], cheeks) - at(small, texture.uv[coarser], cheeks).astype(int))
+        off = np.abs(
+            at(smooth, texture.uv[finer], cheeks) - at(small, texture.uv[coarser], cheeks).astype(int)
+        )
         assert off.max() < 24
 
 
@@ -93,9 +95,15 @@ def test_the_texture_is_as_sharp_as_the_photo():
 def test_opacity_is_none_on_the_oval_in_open_eyes_and_mouth_and_whole_on_the_cheeks(name):
     texture = texture_of(name)
     level, uv = texture.levels[0], texture.uv[0]
-    assert at(level, uv, OVAL)[:, 3].max() <= 2
+    assert at(level, uv, OVAL)[:, 3].max() <= 8
     # Everything beyond the mesh, too.
-    assert level[:2, :, 3].max() == level[-2:, :, 3].max() == level[:, :2, 3].max() == level[:, -2:, 3].max() == 0
+    assert (
+        level[:2, :, 3].max()
+        == level[-2:, :, 3].max()
+        == level[:, :2, 3].max()
+        == level[:, -2:, 3].max()
+        == 0
+    )
     for ring in (RIGHT_EYE_RINGS[0], LEFT_EYE_RINGS[0]):
         x, y = np.rint(uv[list(ring)].mean(0)).astype(int)
         assert level[y, x, 3] == 0
@@ -106,41 +114,54 @@ def test_opacity_is_none_on_the_oval_in_open_eyes_and_mouth_and_whole_on_the_che
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_photo_lies_in_the_texture_where_the_mesh_says(name):
-    texture = texture_of(name)
-    skin = (50, 280, 205, 425, 151, 4, 61, 291, 107, 336)
-    places = np.rint(mesh(name)[list(skin), :2]).astype(int)
-    blurred = cv2.GaussianBlur(portrait(name), (0, 0), 1.5).astype(int)
-    smooth = cv2.GaussianBlur(texture.levels[0], (0, 0), 1.5).astype(int)
-    off = np.abs(at(smooth, texture.uv[0], skin)[:, :3] - blurred[places[:, 1], places[:, 0]])
-    assert off.mean() < 10
+    for vertex in (50, 280, 205, 425, 151, 4, 61, 291):
+        image = np.array(portrait(name))
+        x, y = np.rint(mesh(name)[vertex, :2]).astype(int)
+        cv2.circle(image, (int(x), int(y)), 2, (0, 255, 0), -1)
+        marked = unwrap(replace(source(name), image=image))
+        off = np.abs(marked.levels[0].astype(int) - texture_of(name).levels[0])[:, :, 1].astype(float)
+        off[off < 0.4 * off.max()] = 0
+        rows, columns = np.nonzero(off)
+        weights = off[rows, columns]
+        found = np.array([(columns * weights).sum(), (rows * weights).sum()]) / weights.sum()
+        texels = marked.width / np.ptp(mesh(name)[:, 0])
+        assert np.abs(found - marked.uv[0][vertex]).max() < 1.5 * texels, vertex
 
 
-def turned(degrees):
-    """A photo of a head that is turned, made by hand: right half of the face red, left half green, lit from ahead."""
+SKIN = np.array([110, 140, 200])
+
+
+def turned(degrees, pores="both"):
+    """A photo of a head that is turned, made by hand; only the named side of the picture has pores."""
     t = np.radians(degrees)
     spin = np.float32([[np.cos(t), 0, np.sin(t)], [0, 1, 0], [-np.sin(t), 0, np.cos(t)]])
     points = (canonical() @ spin.T) * 18 + np.float32([256, 256, 0])
-    image = np.full((512, 512, 3), 128, np.uint8)
     middle = points[[10, 151, 9, 8, 168, 6, 197, 195, 5, 4, 1, 2, 164, 0, 13, 14, 17, 18, 200, 199, 175, 152]]
-    line = np.interp(np.arange(512), middle[:, 1], middle[:, 0])
+    line = np.interp(np.arange(512), middle[:, 1], middle[:, 0])[:, None]
     x = np.arange(512)[None]
-    image[:] = np.where((x < line[:, None])[:, :, None], (60, 60, 180), (60, 180, 60))
-    return SourceFace(image, np.ascontiguousarray(points, np.float32), "turned.png")
+    marked = {"both": x >= 0, "left": x < line, "right": x >= line}[pores]
+    noise = cv2.GaussianBlur(np.random.default_rng(0).normal(0, 1, (512, 512)), (0, 0), 2)
+    image = SKIN + (noise / noise.std() * 14 * marked)[:, :, None]
+    return SourceFace(
+        np.clip(image, 0, 255).astype(np.uint8), np.ascontiguousarray(points, np.float32), "turned.png"
+    )
+
+
+def pores(texture, vertices):
+    """Contrast of the fine structure around some vertices."""
+    grey = texture.levels[0][:, :, 1].astype(np.float32)
+    fine = np.abs(grey - cv2.GaussianBlur(grey, (0, 0), 8))
+    return float(at(cv2.blur(fine, (15, 15)), texture.uv[0], vertices).mean())
 
 
 def test_what_a_turned_photo_shows_badly_comes_from_its_other_half():
-    right_cheek, left_cheek = (50, 123, 147), tuple(mirrored()[[50, 123, 147]])
-    straight = unwrap(turned(0))
-    assert (at(straight.levels[0], straight.uv[0], right_cheek)[:, 2] > 150).all()
-    assert (at(straight.levels[0], straight.uv[0], left_cheek)[:, 1] > 150).all()
-    for degrees, hidden, shown, channel in ((55, 0, 1, 1), (-55, 1, 0, 2)):
-        cheeks = (right_cheek, left_cheek)
-        texture = unwrap(turned(degrees))
-        # Which cheek is hidden depends on the way it is turned; the shown one keeps its own colour.
-        own = at(texture.levels[0], texture.uv[0], cheeks[shown])
-        other = at(texture.levels[0], texture.uv[0], cheeks[hidden])
-        assert (own[:, channel] > 150).all(), degrees
-        assert (other[:, channel] > 120).any(), degrees
+    right, left = (50, 187, 205), tuple(mirrored()[[50, 187, 205]])
+    straight = unwrap(turned(0, "right"))
+    assert pores(straight, left) > 3 * pores(straight, right)
+    for degrees, hidden, shown, side in ((58, right, left, "right"), (-58, left, right, "left")):
+        texture = unwrap(turned(degrees, side))
+        assert pores(texture, shown) > 3
+        assert pores(texture, hidden) > 0.5 * pores(texture, shown), degrees
 
 
 def test_what_no_half_of_a_photo_shows_is_not_painted():
@@ -167,7 +188,11 @@ RIGHT_SIDE = (127, 34, 143, 116, 123, 234, 93, 227, 137, 177)
 
 @pytest.mark.parametrize(
     ("what", "vertices", "colour"),
-    [("dark fringe", FRINGE, (25, 30, 35)), ("blue hat", FRINGE, (190, 90, 40)), ("green scarf", RIGHT_SIDE, (60, 160, 50))],
+    [
+        ("dark fringe", FRINGE, (25, 30, 35)),
+        ("blue hat", FRINGE, (190, 90, 40)),
+        ("green scarf", RIGHT_SIDE, (60, 160, 50)),
+    ],
 )
 @pytest.mark.parametrize("name", FILES)
 def test_what_covers_the_face_from_its_border_is_not_painted(name, what, vertices, colour):
@@ -178,11 +203,10 @@ def test_what_covers_the_face_from_its_border_is_not_painted(name, what, vertice
     thing = np.abs(cv2.blur(shown.astype(np.uint8), (5, 5)).astype(int) - colour).max(2) < 40
     inside = cv2.erode((bare.levels[0][:, :, 3] > 60).astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
     if (thing & inside).sum() > 40:
-        assert opacity[thing & inside].mean() < 30, what
+        assert opacity[thing & inside].mean() < 64, what
     # The rest of the face is still painted.
     assert at(covered.levels[0], covered.uv[0], (280, 425, 4, 205, 50))[:, 3].min() > 200
-    painted = (opacity * (shown.max(2) >= 0))[thing].sum() / max(1, thing.sum())
-    assert painted < 30
+    assert opacity[thing].mean() < 40
 
 
 def test_brows_glasses_and_moles_stay():
