@@ -25,8 +25,9 @@ from engines.analysis.topology import (
 )
 from engines.faces import Floats
 
+_RIM: Final = 0.6
 _FALL: Final = 2.0
-"""Within this distance of the oval (cm of the canonical face) the offset fades out."""
+"""Over this distance from the rim of the oval inwards (cm of the canonical face) the offset grows to its whole."""
 _LEARN: Final = 15
 """Frames over which the live person's usual shape is averaged at first."""
 _FOLLOW: Final = 1 / 1800
@@ -73,7 +74,7 @@ def align(points: Floats) -> tuple[Floats, Floats]:
 def _freedom() -> Floats:
     """(468, 1) float32: how much of the offset each vertex may take; none on the oval, where the live head ends."""
     near = np.linalg.norm(canonical()[:, None] - canonical()[list(OVAL)][None], axis=2).min(1)
-    t = np.clip(near / _FALL, 0, 1)
+    t = np.clip((near - _RIM) / _FALL, 0, 1)
     freedom: Floats = (t * t * (3 - 2 * t)).astype(np.float32)
     return freedom[:, None]
 

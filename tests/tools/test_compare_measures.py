@@ -91,6 +91,12 @@ def test_what_does_not_move_has_no_lag(series):
     assert found == measures.Shift(None, None, None)
 
 
+def test_what_moves_otherwise_has_no_lag():
+    series, reference = np.random.default_rng(11).standard_normal((2, 400))
+    found = measures.shift(series, reference)
+    assert found.lag is None and found.correlation < 0.3
+
+
 def eyes(iris=0.5, above=0.0, opened=0.3, width=40.0, angle=0.0):
     """478 points with both irises this far along and off the line between the corners, and lids this far apart."""
     points = np.zeros((478, 3), np.float32)
@@ -149,7 +155,7 @@ def test_tremble_is_that_of_a_face_430_pixels_wide():
     rest = rng.uniform(0, 200, (468, 2))
     meshes = rest + 0.3 * rng.standard_normal((400, 468, 2))
     assert measures.tremble(meshes, 215) == pytest.approx(2 * 0.3 * math.sqrt(2), rel=0.02)
-    assert measures.tremble([rest] * 5, 215) == 0
+    assert measures.tremble([rest] * 5, 215) == pytest.approx(0, abs=1e-9)
     assert measures.tremble(meshes + 50, 215) == pytest.approx(measures.tremble(meshes, 215))
 
 
@@ -166,20 +172,22 @@ def test_a_painted_seam_shows():
     oval = np.rint(points[list(OVAL), :2]).astype(np.int32)
     mask = cv2.fillPoly(np.zeros(image.shape[:2], np.uint8), [oval], 255)
     brighter[mask > 0] = np.clip(brighter[mask > 0].astype(int) + 40, 0, 255)
-    softer = image + (np.clip(cv2.GaussianBlur(mask, (0, 0), 12)[..., None] / 255.0, 0, 1) * 40).astype(np.uint8)
+    softer = image + (np.clip(cv2.GaussianBlur(mask, (0, 0), 8)[..., None] / 255.0, 0, 1) * 40).astype(
+        np.uint8
+    )
     before = measures.edge(image, points)
     assert measures.edge(image.copy(), points) == before
     assert measures.edge(brighter, points) > 1.3 * before
-    assert measures.edge(softer, points) < 1.15 * before
+    assert before < measures.edge(softer, points) < 0.9 * measures.edge(brighter, points)
 
 
 def test_the_gradient_across_the_oval_is_in_levels_a_pixel():
     plain, points = flat_face()
     assert measures.edge(plain, points) == 0
-    ramp = np.repeat(np.arange(plain.shape[1], dtype=np.uint8)[None, :, None] // 3 * 1, plain.shape[0], 0)
-    slope = measures.edge(np.repeat(ramp, 3, 2), points)
-    # A slope of a third to the right, seen across an oval: its mean cosine is about 2/π.
-    assert slope == pytest.approx(2 / math.pi / 3, rel=0.25)
+    plain[:] = (np.arange(plain.shape[1]) // 3)[None, :, None]
+    slope = measures.edge(plain, points)
+    # A slope of a third to the right, seen across a circle, would be 2/π of that; a long face has more of it.
+    assert slope == pytest.approx(2 / math.pi / 3, rel=0.3)
 
 
 def test_what_is_painted_inside_or_far_away_makes_no_seam():

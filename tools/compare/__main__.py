@@ -18,7 +18,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from engines.errors import DoppelcamError, UsageError
+from engines.errors import DoppelcamError, PhotoError, UsageError
+from engines.files import open_regular
 from realtime.config import ENGINES, Config
 from realtime.show import stderr, stdout
 from tools.compare import clips, identity, report
@@ -115,6 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     people = [tuple(group) for group in args.photo or [[photo] for photo in clips.PHOTOS]]
+    for photo in (photo for photos in people for photo in photos):
+        open_regular(photo, "a photo", PhotoError).close()
     shown = (
         [clips.clip_of(spec, args.size, args.frames) for spec in args.clip]
         if args.clip

@@ -24,6 +24,7 @@ _EYES: Final = (
 _MARGIN: Final = 0.25
 _SHUT: Final = 0.6
 _LEAST_CHANGE: Final = 1e-6
+_FOLLOWS: Final = 0.4
 _BAND: Final = 0.03
 _ACROSS: Final = 13
 _ALONG: Final = 8
@@ -44,7 +45,7 @@ def aligned(points: Floats) -> Array:
     u, s, vt = np.linalg.svd(mesh.T @ target)
     signs = np.array([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
     scale = float((s * signs).sum() / (mesh * mesh).sum())
-    return scale * mesh @ (u * signs @ vt)
+    return np.asarray(scale * mesh @ (u * signs @ vt))
 
 
 def expression_error(live: Sequence[Floats], output: Sequence[Floats]) -> float:
@@ -128,8 +129,8 @@ class Shift:
     """How one series follows another.
 
     Attributes:
-        lag: Frames by which it is late; None where one of the two does not move.
-        correlation: Pearson's, once moved by that much.
+        lag: Frames by which it is late; None where it does not follow.
+        correlation: Pearson's, once moved by that much; None where one of the two does not move.
         together: Pearson's as they are.
     """
 
@@ -147,7 +148,8 @@ def shift(series: Sequence[float] | Array, reference: Sequence[float] | Array, m
         most: The largest lag looked for, frames, either way.
     """
     a, b = np.asarray(series, np.float64), np.asarray(reference, np.float64)
-    lags = np.arange(-most, most + 1)
+    most = min(most, a.size // 2)
+    lags = range(-most, most + 1)
     found = np.array(
         [_pearson(a[max(k, 0) : len(a) + min(k, 0)], b[max(-k, 0) : len(b) + min(-k, 0)]) for k in lags]
     )
@@ -155,6 +157,8 @@ def shift(series: Sequence[float] | Array, reference: Sequence[float] | Array, m
         return Shift(None, None, None)
     peak = int(np.nanargmax(found))
     lag, height = float(lags[peak]), float(found[peak])
+    if height < _FOLLOWS:
+        return Shift(None, height, float(found[most]))
     if 0 < peak < len(lags) - 1 and np.isfinite(found[peak - 1 : peak + 2]).all():
         before, here, after = found[peak - 1 : peak + 2]
         bend = before - 2 * here + after

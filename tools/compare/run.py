@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -267,10 +267,9 @@ def mean_of(rows: Sequence[Row]) -> Row:
         )
         for name in rows[0].ms
     }
-    return Row(
-        photo="mean", clip="", size=rows[0].size, untouched=max(row.untouched for row in rows), ms=ms,
-        **{name: mean(name) for name in averaged}, **added,
-    )  # fmt: skip
+    figures: dict[str, Any] = {**{name: mean(name) for name in averaged}, **added}
+    worst = max(row.untouched for row in rows)
+    return replace(rows[0], photo="mean", clip="", untouched=worst, ms=ms, **figures)
 
 
 def _number(value: float | None) -> float:

@@ -126,7 +126,7 @@ class Trials:
                     np.uint8,
                 )
 
-        late = []
+        late: list[float | None] = []
         for meshes in self._both(moved(), points, (_MOVING, _MOVING_RAW)):
             if len(meshes) < frames:
                 late.append(None)
