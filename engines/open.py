@@ -30,7 +30,7 @@ def open_swapper(
 
     Raises:
         PhotoError: A photo cannot be used.
-        UsageError: There is none, or more than the swapper can use.
+        UsageError: There is none.
         EngineError: There is no such swapper, or not on this device.
     """
     if name not in SWAPPERS:
@@ -43,13 +43,8 @@ def open_swapper(
         raise UsageError(
             "No face to put on was given.", "Name a photo of one person's face: --face person.jpg"
         )
-    if len(photos) > 1:
-        raise UsageError(
-            f"The engine {name} takes one photo in this version, and {len(photos)} were given.",
-            "Keep the one that shows the face best, from the front.",
-        )
     reader = SourceReader(landmarks)
     try:
-        return MeshSwapper(reader.read(photos[0]), looks, landmarks)
+        return MeshSwapper(*(reader.read(photo) for photo in photos), looks=looks, landmarks=landmarks)
     finally:
         reader.close()

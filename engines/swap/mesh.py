@@ -21,7 +21,7 @@ from engines.swap.base import Progress
 from engines.swap.eyes import EyeColours
 from engines.swap.light import Light, sample
 from engines.swap.openings import EYES, MOUTH, Opening, Openings
-from engines.swap.shape import Proportions
+from engines.swap.shape import Proportions, mean_shape
 from engines.swap.texture import EYE_HOLES, MOUTH_HOLE, Texture, unwrap
 
 _EDGE_ON: Final = (0.02, 0.30)
@@ -79,10 +79,10 @@ class _Person:
 
 
 class MeshSwapper:
-    """Paints one photo's face over live faces. See :class:`~engines.swap.base.Swapper`.
+    """Paints one person's face over live faces. See :class:`~engines.swap.base.Swapper`.
 
     Args:
-        source: The photo.
+        sources: One or several photos of one person.
         looks: What stays live.
         landmarks: How many landmarks the tracker is asked for: 468, or 478 for exact lids and lips at twice the
             cost.
@@ -90,10 +90,11 @@ class MeshSwapper:
 
     name = "mesh"
 
-    def __init__(self, source: SourceFace, looks: Looks | None = None, landmarks: int = POINTS) -> None:
+    def __init__(self, *sources: SourceFace, looks: Looks | None = None, landmarks: int = POINTS) -> None:
         self.landmarks = landmarks
         self.nodes: Mapping[str, Mapping[str, int]] = {}
-        self._source = source
+        self._sources = sources
+        self._shape = mean_shape([source.points for source in sources])
         self._looks = looks or Looks()
         self._texture: Texture | None = None
         self._people: dict[int, _Person] = {}
@@ -101,10 +102,10 @@ class MeshSwapper:
     def open(self, progress: Progress) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         cpu.warm_up(progress)
-        progress(f"face of {self._source.name}")
+        progress(f"face of {', '.join(source.name for source in self._sources)}")
         eyes, mouth = self._looks.eyes, self._looks.mouth
         holes = (EYE_HOLES if eyes != "photo" else ()) + (MOUTH_HOLE if mouth == "live" else ())
-        texture = unwrap(self._source, holes)
+        texture = unwrap(*self._sources, holes=holes)
         self._light = Light()
         self._photo_light, self._known = _photo_light(texture)
         self._eye_colours = EyeColours(texture) if eyes == "mixed" else None
@@ -174,7 +175,7 @@ class MeshSwapper:
     def _person(self, track: int) -> _Person:
         person = self._people.pop(track, None)
         if person is None:
-            person = _Person(Proportions(self._source.points, self._looks.shape, self._fixed))
+            person = _Person(Proportions(self._shape, self._looks.shape, self._fixed))
             if len(self._people) >= _REMEMBERED:
                 del self._people[next(iter(self._people))]
         self._people[track] = person

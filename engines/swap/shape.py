@@ -24,6 +24,7 @@ from engines.analysis.topology import (
     canonical,
 )
 from engines.faces import Floats
+from engines.swap.ramp import smoothstep
 
 _RIM: Final = 0.6
 _FALL: Final = 2.0
@@ -71,20 +72,28 @@ def align(points: Floats) -> tuple[Floats, Floats]:
     return (scale * live @ rotation).astype(np.float32), (rotation.T / scale).astype(np.float32)
 
 
+def mean_shape(photos: Sequence[Floats]) -> Floats:
+    """The shape that several photos of one person have in common: what differs is expression and lens.
+
+    Args:
+        photos: (N, 3) landmarks of each.
+
+    Returns:
+        (468, 3) float32, centimetres of the canonical face.
+    """
+    return np.asarray(np.mean([align(points)[0] for points in photos], axis=0), np.float32)
+
+
 def _freedom() -> Floats:
     """(468, 1) float32: how much of the offset each vertex may take; none on the oval, where the live head ends."""
     near = np.linalg.norm(canonical()[:, None] - canonical()[list(OVAL)][None], axis=2).min(1)
-    t = np.clip((near - _RIM) / _FALL, 0, 1)
-    freedom: Floats = (t * t * (3 - 2 * t)).astype(np.float32)
-    return freedom[:, None]
+    return smoothstep((near - _RIM) / _FALL)[:, None]
 
 
 def _around(vertices: Sequence[int], reach: float) -> Floats:
     """(468, 1) float32: 1 on some vertices, fading out around them."""
     near = np.linalg.norm(canonical()[:, None] - canonical()[list(vertices)][None], axis=2).min(1)
-    t = 1 - np.clip(near / reach, 0, 1)
-    around: Floats = (t * t * (3 - 2 * t)).astype(np.float32)
-    return around[:, None]
+    return smoothstep(1 - near / reach)[:, None]
 
 
 def _mouth_offset(photo: Floats, usual: Floats, now: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""A source face as a texture of the canonical mesh: upright, symmetric, with its opacity in the fourth channel."""
+"""A person as a texture of the canonical mesh: upright, with the opacity in the fourth channel."""
 
 from __future__ import annotations
 
@@ -14,24 +14,18 @@ from engines.analysis.topology import (
     LEFT_EYE_RINGS,
     LIPS_INNER,
     OVAL,
-    POINTS,
     RIGHT_EYE_RINGS,
     canonical_uv,
-    triangles,
 )
 from engines.faces import Array, Floats, Image
-from engines.kernels import cpu
-from engines.swap.light import plain_skin, sample
-from engines.swap.skin import foreign, plain
-from engines.swap.tone import calm, neutral
+from engines.swap.ramp import smoothstep
+from engines.swap.unwrap import face_width, merged, view_of
 
 _MARGIN: Final = 4
 _SIDES: Final = (256, 384, 512, 768, 1024)
 _OVAL_FEATHER: Final = 0.045
 """Width of the blend at the face's border, in sides of the texture."""
 _EYE_FEATHER: Final = 0.006
-_EDGE_ON: Final = (0.10, 0.30)
-"""A photo that saw the skin at less than this (cosine) knows nothing, or not everything, about it."""
 _LIP_FEATHER: Final = 0.006
 
 RING_LOOP: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 14, 13, 12, 11, 10, 9)
@@ -75,23 +69,19 @@ def uv_of(side: int) -> Floats:
     return np.ascontiguousarray(uv, np.float32)
 
 
-def unwrap(source: SourceFace, holes: Holes = EYE_HOLES + MOUTH_HOLE) -> Texture:
-    """Makes the texture of a photo.
+def unwrap(*sources: SourceFace, holes: Holes = EYE_HOLES + MOUTH_HOLE) -> Texture:
+    """Makes the texture of one person.
 
     Args:
-        source: The photo and its landmarks.
+        sources: One or several photos of the person.
         holes: Where it stays open for the live face.
     """
-    points = np.ascontiguousarray(source.points[:POINTS])
-    face = float(np.ptp(points[:, 0]))
-    side = next((s for s in _SIDES if s >= 1.2 * face), _SIDES[-1])
+    widest = max(face_width(source) for source in sources)
+    side = next((s for s in _SIDES if s >= 1.2 * widest), _SIDES[-1])
     uv = uv_of(side)
-    seen = _seen(points, uv, side)
-    skin, known = _fill_hidden_half(_flatten(source.image, points, uv, side, face), seen)
-    covered = opacity(uv, side, holes) * known * (1 - foreign(skin, uv))
-    skin = calm(neutral(skin, _mean_skin(skin, uv, covered)), plain(uv, side) * covered)
-    alpha = np.rint(covered * 255).astype(np.uint8)
-    levels = [np.ascontiguousarray(np.dstack([skin, alpha]))]
+    view = merged([view_of(source, uv, side) for source in sources])
+    alpha = np.rint(opacity(uv, side, holes) * view.known * 255).astype(np.uint8)
+    levels = [np.ascontiguousarray(np.dstack([view.skin, alpha]))]
     while levels[-1].shape[0] > 96:
         half = levels[-1].shape[0] // 2
         levels.append(cv2.resize(levels[-1], (half, half), interpolation=cv2.INTER_AREA))
@@ -100,62 +90,6 @@ def unwrap(source: SourceFace, holes: Holes = EYE_HOLES + MOUTH_HOLE) -> Texture
     return Texture(
         levels, [np.ascontiguousarray(places, np.float32) for places in scaled], float(np.ptp(uv[:, 0]))
     )
-
-
-def _flatten(image: Image, points: Floats, uv: Floats, side: int, face: float) -> Image:
-    """The photo laid over the texture, triangle by triangle."""
-    scale = min(1.0, side / (1.2 * face))
-    if scale < 1:
-        # A photo far larger than the texture would alias.
-        image = np.asarray(
-            cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), np.uint8
-        )
-    places = np.full((side, side, 2), -1, np.float32)
-    values = np.ascontiguousarray((points[:, :2] + 0.5) * scale - 0.5, np.float32)
-    cpu.interpolate(places, uv, values, triangles())
-    return np.asarray(
-        cv2.remap(image, places[:, :, 0], places[:, :, 1], cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE),
-        np.uint8,
-    )
-
-
-def _mean_skin(skin: Image, uv: Floats, covered: Floats) -> Floats:
-    """(3,) float32 B, G, R, 0…1: the mean of the plain skin that the photo shows."""
-    broad = cv2.GaussianBlur(skin, (0, 0), skin.shape[0] / 64).astype(np.float32) / np.float32(255)
-    weight = plain_skin() * sample(covered, uv + 0.5)
-    if weight.sum() < 1:
-        weight = np.ones(POINTS, np.float32)
-    return np.asarray(np.average(sample(broad, uv + 0.5), axis=0, weights=weight), np.float32)
-
-
-def _seen(points: Floats, uv: Floats, side: int) -> Floats:
-    """(side, side) float32: how squarely the photo saw each part of the face, 0 edge on, 1 straight."""
-    looks = np.empty(POINTS, np.float32)
-    cpu.facing(points, triangles(), np.empty((POINTS, 3), np.float32), looks)
-    seen = np.zeros((side, side, 1), np.float32)
-    cpu.interpolate(seen, uv, looks[:, None].copy(), triangles())
-    return np.asarray(cv2.GaussianBlur(seen[:, :, 0], (0, 0), side / 48), np.float32)
-
-
-def _fill_hidden_half(skin: Image, seen: Floats) -> tuple[Image, Floats]:
-    """Takes what a turned photo shows badly from the other half of the face.
-
-    Returns:
-        The skin, and (side, side) float32: how far it is known at all, 0…1.
-    """
-    other = np.ascontiguousarray(seen[:, ::-1])
-    # Only where this half is nearly edge on and the other one is plainly better.
-    take = np.clip((0.4 - seen) / 0.2, 0, 1) * np.clip((other - seen - 0.2) / 0.2, 0, 1)
-    known = _smoothstep((seen + take * (other - seen) - _EDGE_ON[0]) / (_EDGE_ON[1] - _EDGE_ON[0]))
-    if take.max() <= 0:
-        return skin, known
-    mirror = np.ascontiguousarray(skin[:, ::-1]).astype(np.float32)
-    own = skin.astype(np.float32)
-    # The light on the two halves differs: bring the borrowed one to the brightness around it.
-    broad = (0, 0), skin.shape[0] / 10
-    ratio = (cv2.GaussianBlur(own, *broad) + 4) / (cv2.GaussianBlur(mirror, *broad) + 4)
-    mixed = own + take[:, :, None] * (mirror * np.clip(ratio, 0.5, 2.0) - own)
-    return np.clip(np.rint(mixed), 0, 255).astype(np.uint8), known
 
 
 def opacity(uv: Floats, side: int, holes: Holes) -> Floats:
@@ -170,9 +104,9 @@ def opacity(uv: Floats, side: int, holes: Holes) -> Floats:
         (side, side) float32, 0…1.
     """
     inside = _distance(uv[list(OVAL)], side, inwards=True)
-    covered = _smoothstep(inside / (_OVAL_FEATHER * side))
+    covered = smoothstep(inside / (_OVAL_FEATHER * side))
     for border, feather in holes:
-        covered *= _smoothstep(_distance(uv[list(border)], side, inwards=False) / (feather * side))
+        covered *= smoothstep(_distance(uv[list(border)], side, inwards=False) / (feather * side))
     return covered
 
 
@@ -183,8 +117,3 @@ def _distance(loop: Floats, side: int, inwards: bool) -> Floats:
     return np.asarray(
         cv2.distanceTransform(mask if inwards else 255 - mask, cv2.DIST_L2, cv2.DIST_MASK_PRECISE), np.float32
     )
-
-
-def _smoothstep(t: Floats) -> Floats:
-    t = np.clip(t, 0, 1)
-    return t * t * (3 - 2 * t)

@@ -33,7 +33,7 @@ def test_every_name_opens_and_swaps(name):
         ("dream", "cpu", [PHOTO], EngineError, "no engine 'dream'"),
         ("mesh", "cuda:7", [PHOTO], EngineError, "cuda:7"),
         ("mesh", "cpu", [], UsageError, "No face"),
-        ("mesh", "cpu", [PHOTO, PHOTO], UsageError, "2 were given"),
+        ("mesh", "cpu", [PHOTO, PHOTO.parent / "second.jpg"], PhotoError, r"second\.jpg"),
         ("mesh", "cpu", [PHOTO.parent / "nobody.jpg"], PhotoError, r"nobody\.jpg"),
     ],
 )

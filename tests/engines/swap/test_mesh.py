@@ -32,7 +32,7 @@ PAIRS = [("hopper", "astronaut"), ("astronaut", "hopper")]
 
 @cache
 def swapper_of(photo, eyes="mixed", points=468, shape=0.85):
-    made = MeshSwapper(source(photo, points), Looks(shape=shape, eyes=eyes), points)
+    made = MeshSwapper(source(photo, points), looks=Looks(shape=shape, eyes=eyes), landmarks=points)
     made.open(lambda line: None)
     return made
 

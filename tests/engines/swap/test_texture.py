@@ -170,6 +170,35 @@ def test_what_no_half_of_a_photo_shows_is_not_painted():
     assert (profile.levels[0][:, :, 3] > 128).sum() < 0.7 * (front.levels[0][:, :, 3] > 128).sum()
 
 
+def test_several_photos_each_give_what_they_saw_best():
+    sides = {"right": (50, 187, 205), "left": tuple(mirrored()[[50, 187, 205]])}
+    # Each photo is turned so that it shows one cheek squarely, and only that one has pores.
+    towards = {"left": turned(58, "right"), "right": turned(-58, "left")}
+    both = unwrap(*towards.values())
+    for name, cheek in sides.items():
+        alone = max(pores(unwrap(photo), cheek) for photo in towards.values())
+        assert pores(both, cheek) > 0.8 * alone, name
+
+
+def test_the_same_photo_twice_is_that_photo():
+    once, twice = unwrap(source("hopper")), unwrap(source("hopper"), source("hopper"))
+    seen = once.levels[0][:, :, 3] > 0
+    assert np.abs(once.levels[0][seen].astype(int) - twice.levels[0][seen]).max() <= 1
+
+
+def test_a_second_photo_in_other_light_leaves_no_seam():
+    dark = replace(source("astronaut"), image=(portrait("astronaut") * 0.6).astype(np.uint8))
+    alone, mixed = unwrap(source("astronaut")), unwrap(source("astronaut"), dark)
+    seen = alone.levels[0][:, :, 3] > 250
+    broad = [
+        cv2.GaussianBlur(t.levels[0][:, :, :3], (0, 0), 8).astype(np.float32)[seen] for t in (alone, mixed)
+    ]
+    ratio = broad[1].mean(1) / broad[0].mean(1)
+    # Whichever of them gives the brightness, it gives it everywhere alike.
+    low, high = np.percentile(ratio, (2, 98))
+    assert high / low < 1.25
+
+
 def painted_over(name, vertices, colour, grow=6):
     """The photo with something of one colour over a part of the face."""
     image = np.array(portrait(name))
