@@ -16,6 +16,7 @@ from engines.swap.texture import RING_LOOP, Texture
 RINGS: Final = tuple([ring[i] for i in RING_LOOP] for ring in (RIGHT_EYE_RINGS[0], LEFT_EYE_RINGS[0]))
 """The border of each eye's opening, in order."""
 _STEPS: Final = 33
+_STEP_OF_ONE: Final = np.arange(_STEPS)
 _FEWEST: Final = 24
 _STRENGTH: Final = 0.85
 """How much of the photo's colours is taken; the rest keeps the live sparkle."""
@@ -56,7 +57,7 @@ class EyeColours:
         grey = cv2.cvtColor(opening.texture, cv2.COLOR_BGRA2GRAY)
         inside = grey[_inside(grey.shape, opening.uv[RINGS[eye]])]
         if len(inside) >= _FEWEST:
-            ranks = np.percentile(inside, np.linspace(0, 100, _STEPS)).astype(np.float32)
+            ranks = np.sort(inside)[_STEP_OF_ONE * (len(inside) - 1) // (_STEPS - 1)].astype(np.float32)
             usual = ranks if usual is None else usual + np.float32(_FOLLOW) * (ranks - usual)
         if usual is None:
             return None
