@@ -167,19 +167,20 @@ def _person(
     if not others:
         return
     log = stderr()
-    with closing(Comparison(config, name, judge, observer, args.every)) as comparison:
-        for clip in others:
-            log.print(f"{name} on {clip.name}", style="dim")
-            section = Section(photos[0], f"{name} on {clip.name}", args.sheet_every)
-            row = comparison.run(clip, section.watch if args.sheet else None)
-            section.note = (
-                f"output·photo {row.out_photo:.2f} · output·live {row.out_live:.2f} · "
-                f"expression {row.expression:.4f} · {row.frames:,} frames"
-            )
-            rows.append(row)
-            sections.append(section)
-        portraits = [clip for clip in clips.default_clips(None, None) if not any(map(clip.shows, photos))]
-        jaws[name] = comparison.trials.jaw(portraits[0])
+    comparison = Comparison(config, name, judge, observer, args.every)
+    for clip in others:
+        log.print(f"{name} on {clip.name}", style="dim")
+        section = Section(photos[0], f"{name} on {clip.name}", args.sheet_every)
+        row = comparison.run(clip, section.watch if args.sheet else None)
+        section.note = (
+            f"output·photo {row.out_photo:.2f} · output·live {row.out_live:.2f} · "
+            f"expression {row.expression:.4f} · {row.frames:,} frames"
+        )
+        rows.append(row)
+        sections.append(section)
+    portraits = [clip for clip in clips.default_clips(None, None) if not any(map(clip.shows, photos))]
+    if portraits:
+        jaws[name] = comparison.jaw(portraits[0])
 
 
 def _print(

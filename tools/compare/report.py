@@ -145,6 +145,8 @@ def _cell(column: Column, row: Row) -> Text:
 
 
 def _jaw_line(jaws: Mapping[str, Shift]) -> str:
+    if not jaws:
+        return ""
     told = [
         f"{name} {'–' if found.lag is None else _shown(found.lag, 2)} frames (r {_shown(found.correlation or 0, 2)})"
         for name, found in jaws.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from realtime.config import Config
 from tools.compare import measures
 from tools.compare.clips import Clip
 from tools.compare.identity import IdentityNetwork
+from tools.compare.measures import Shift
 from tools.compare.observe import Observer
 from tools.compare.rig import STAGES, Rig, Shot
 from tools.compare.trials import Lag, Stillness, Trials
@@ -115,21 +117,15 @@ class Comparison:
         every: Identity, expression, seam and untouched pixels are looked at in every so many frames.
 
     Raises:
-        DoppelcamError: A photo cannot be used, or the engine is not there.
+        DoppelcamError: A photo cannot be used.
     """
 
     def __init__(
         self, config: Config, name: str, identity: IdentityNetwork, observer: Observer, every: int = EVERY
     ) -> None:
         self._name, self._identity, self._observer, self._every = name, identity, observer, every
+        self._config = config
         self._photo = np.stack([self._whose(path) for path in config.face])
-        self._rig = Rig(config)
-        self._trials = Trials(self._rig, observer)
-
-    @property
-    def trials(self) -> Trials:
-        """What can be asked of the engine beside a clip."""
-        return self._trials
 
     def run(self, clip: Clip, watch: Watch | None = None) -> Row:
         """Puts a whole clip through and measures it.
@@ -142,15 +138,25 @@ class Comparison:
             UsageError: The clip cannot be read, or shows no face that could be swapped.
             EngineError: The engine failed.
         """
+        # An engine remembers whom it saw; each clip gets one that knows nobody.
+        with closing(Rig(self._config)) as rig, closing(Trials(rig, self._observer)) as trials:
+            return self._run(clip, rig, trials, watch)
+
+    def jaw(self, clip: Clip) -> Shift:
+        """See :meth:`~tools.compare.trials.Trials.jaw`."""
+        with closing(Rig(self._config)) as rig, closing(Trials(rig, self._observer)) as trials:
+            return trials.jaw(clip)
+
+    def _run(self, clip: Clip, rig: Rig, trials: Trials, watch: Watch | None) -> Row:
         series, observer = _Series(), self._observer
         observer.forget()
         frozen: tuple[Image, Floats] | None = None
         size = (0, 0)
-        with self._rig.tracking() as tracker:
+        with rig.tracking() as tracker:
             for frame, seconds in clip.read():
                 number, size = series.frames, frame.size
                 series.frames += 1
-                shot = self._rig.shoot(tracker, frame.image, seconds)
+                shot = rig.shoot(tracker, frame.image, seconds)
                 points = observer.follow(frame.image)
                 if points is None:
                     series.lids_live.append(math.nan)
@@ -165,12 +171,7 @@ class Comparison:
             raise UsageError(
                 f"No face was swapped in {clip.name}.", "Take a clip that shows one in most of its frames."
             )
-        return self._row(series, clip.name, size, self._trials.stillness(*frozen), self._trials.lag(*frozen))
-
-    def close(self) -> None:
-        """Frees the engine."""
-        self._trials.close()
-        self._rig.close()
+        return self._row(series, clip.name, size, trials.stillness(*frozen), trials.lag(*frozen))
 
     def _whose(self, path: Path) -> Floats:
         image = read_photo(path)
