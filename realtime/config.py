@@ -47,6 +47,7 @@ class Config:
         eyes: ``mixed``, ``live`` or ``photo``.
         mouth: ``live`` or ``photo``.
         seed: Of everything random in a generated source.
+        governor: Whether something gives way when frames take too long.
         budget: Budget of a stage, ms, where it differs from the default.
     """
 
@@ -65,10 +66,11 @@ class Config:
     offline: bool = False
     detect_every: int = 10
     landmarks: int = 468
-    shape: float = 0.9
+    shape: float = 0.8
     eyes: str = "mixed"
     mouth: str = "live"
     seed: int = 0
+    governor: bool = True
     budget: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -78,8 +80,15 @@ class Wrong(ValueError):
 
 _HOPPER: Final = Path(__file__).parent / "assets" / "hopper.jpg"
 
-BENCH: Final = Config(source="portrait", face=(_HOPPER,), sink=("null",), size=(1920, 1080), fps=30.0)
-"""What ``doppelcam bench`` measures, whatever the user's own configuration says."""
+BENCH: Final = Config(
+    source="portrait", face=(_HOPPER,), sink=("null",), size=(1920, 1080), fps=30.0, governor=False
+)
+"""What ``doppelcam bench`` measures, whatever the user's own configuration says. Nothing gives way unless asked to: a
+figure is of the whole work."""
+
+SIZES: Final = "640x360,1280x720,1920x1080"
+FACE_WIDTHS: Final = "80,160,320"
+"""What ``doppelcam bench --sweep`` goes through."""
 
 DEMO: Final = Config(source="portrait", face=(_HOPPER,), sink=(), size=(1280, 720), fps=30.0, duration=10.0)
 """What ``doppelcam demo`` shows; it looks for a sink itself."""
@@ -293,6 +302,8 @@ OPTIONS: Final = (
            "live: your teeth and tongue between the photo's lips", _one_of("live", "photo"), "WHOSE"),
     Option("seed", "a whole number from 0 to 4294967295",
            "of everything random in a generated source", _whole(0, 2**32 - 1), "N"),
+    Option("governor", "true or false",
+           "let something give way when frames take too long", _switch, kind="switch"),
     Option("budget", f"STAGE=MS,… of the stages {', '.join(STAGES)}",
            "budget of a stage in ms, if not the default", _budget, "STAGE=MS,…"),
 )  # fmt: skip

@@ -1,7 +1,8 @@
 """Faces followed from frame to frame: each landmark run looks where the last one found the face.
 
-The detector rests while every wanted face is followed, takes its turn every few frames while one is missing, and comes
-at once when nobody is left. Crop and hand-over between detector and landmarks are those of MediaPipe's face mesh.
+The detector rests while every wanted face is followed. While one is missing it takes its turn, sooner or later as
+there is motion (see :mod:`realtime.attention`), and it comes at once when somebody was lost or nobody is left. Crop
+and hand-over between detector and landmarks are those of MediaPipe's face mesh.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from engines.errors import EngineError
 from engines.faces import Detection, Face, Floats, Image, Landmarks, Region
 from engines.runtime.base import Network
 from engines.swap.base import Progress
+from realtime.attention import Attention
 from realtime.select import Selector
 from realtime.smooth import OneEuro
 
@@ -26,6 +28,8 @@ KEEP: Final = 0.5
 """Presence below which a followed face is lost."""
 ACQUIRE: Final = 0.7
 """Presence a newly found face must have."""
+_STILL: Final = 0.012
+"""Moves below this part of the crop's side, and turns below twice as many radians, leave the crop where it is."""
 _MISSED_NS: Final = 1_500_000_000
 """How long a face that is not seen any more counts as there; after that it has left the picture."""
 
@@ -109,7 +113,7 @@ class Tracker:
     Args:
         points: 468 or 478 landmarks.
         selector: Who is swapped; it says how many faces it wants to choose from.
-        detect_every: The detector's turn, frames.
+        detect_every: The detector's turn, frames: the base that motion shortens and stillness lengthens.
         networks: What opens the networks; those that ship with the program by default.
     """
 
@@ -119,7 +123,7 @@ class Tracker:
     ) -> None:  # fmt: skip
         self._points, self._wanted = points, selector.candidates
         self._selector = selector
-        self._every = max(1, detect_every)
+        self.attention = Attention(detect_every)
         self._open_networks = networks
         self._networks: Networks | None = None
         self._tracks: list[_Track] = []
@@ -169,8 +173,10 @@ class Tracker:
             raise EngineError("The tracker is used before it was opened.")
         faces = self._follow(networks, image, now_ns)
         self._turn += 1
+        if len(faces) < self._wanted:
+            self.attention.notice(image, faces)
         missed = not faces or self.lost
-        if len(faces) < self._wanted and (missed or self._turn >= self._every):
+        if len(faces) < self._wanted and (missed or self._turn >= self.attention.interval):
             self._turn = 0
             faces += self._find(networks, image, now_ns, faces)
         else:
@@ -242,7 +248,7 @@ class Tracker:
     @staticmethod
     def _face(track: _Track, found: Landmarks, now_ns: int) -> Face:
         # The crop follows what was seen, not what was smoothed, or it would trail behind.
-        track.region = region_of_points(found.points)
+        track.region = steady(track.region, region_of_points(found.points))
         points = track.smooth(found.points, track.region.size, now_ns)
         return Face(track.number, points, found.presence, found.patch)
 
@@ -257,6 +263,17 @@ def _plausible(points: Floats, image: Image) -> bool:
     inside = np.minimum(high, (width, height)) - np.maximum(low, 0)
     large_enough = float((high - low).min()) >= 8
     return large_enough and bool((inside > 0.3 * (high - low)).all())
+
+
+def steady(before: Region, now: Region) -> Region:
+    """The region to read next: where it was, if the face has hardly moved.
+
+    A crop that follows every flutter of the landmarks changes what the network sees, and so the landmarks: on a still
+    head the two chase each other without end.
+    """
+    near = max(abs(now.x - before.x), abs(now.y - before.y)) < _STILL * before.size
+    like = abs(now.size / before.size - 1) < 2 * _STILL and abs(now.angle - before.angle) < 2 * _STILL
+    return before if near and like else now
 
 
 def _same_place(before: Region, now: Region) -> bool:

@@ -21,6 +21,10 @@ _FEWEST: Final = 24
 _STRENGTH: Final = 0.85
 """How much of the photo's colours is taken; the rest keeps the live sparkle."""
 _FOLLOW: Final = 0.1
+_DARK, _WHITE = 2, 29
+"""Ranks between which the contrast of an eye is taken: a highlight and a lash do not count."""
+_SHUT: Final = 0.35
+"""Contrast, of the usual one, up to which a lid is seen and no eye."""
 _WEIGHTS: Final = np.array([0.114, 0.587, 0.299], np.float32)
 
 
@@ -59,15 +63,20 @@ class EyeColours:
         if len(inside) >= _FEWEST:
             ranks = np.sort(inside)[_STEP_OF_ONE * (len(inside) - 1) // (_STEPS - 1)].astype(np.float32)
             usual = ranks if usual is None else usual + np.float32(_FOLLOW) * (ranks - usual)
-        if usual is None:
-            return None
+            spread, wide = (float(levels[_WHITE] - levels[_DARK]) for levels in (ranks, usual))
+            # A lid has neither pupil nor white: it keeps its own colours.
+            strength = _STRENGTH * min(max(spread / max(wide, 1.0) / _SHUT - 1, 0.0), 1.0)
+        else:
+            strength = 0.0
+        if usual is None or strength <= 0:
+            return usual
         lit = photo * gain[RINGS[eye]].mean(0)
         curve = np.stack([np.interp(np.arange(256), usual, lit[:, channel]) for channel in range(3)], 1)
         table = np.clip(np.rint(curve), 0, 255).astype(np.uint8)[:, None]
         coloured = cv2.LUT(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), table.transpose(1, 0, 2))
         live = opening.texture[:, :, :3]
         opening.texture[:, :, :3] = cv2.addWeighted(
-            coloured, _STRENGTH, np.ascontiguousarray(live), 1 - _STRENGTH, 0
+            coloured, strength, np.ascontiguousarray(live), 1 - strength, 0
         )
         return usual
 

@@ -45,7 +45,7 @@ class Looks:
         mouth: ``live`` teeth and tongue between the photo's lips, or all of it from the ``photo``.
     """
 
-    shape: float = 0.9
+    shape: float = 0.8
     eyes: Literal["live", "mixed", "photo"] = "mixed"
     mouth: Literal["live", "photo"] = "live"
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from engines.analysis.topology import LEFT_BROW, LEFT_EYE_RINGS, LIPS_OUTER, OVAL, RIGHT_BROW, RIGHT_EYE_RINGS
 from engines.faces import Array, Floats, Image
+from engines.swap.ramp import smoothstep
 
 _SIDE: Final = 128
 _CORE: Final = (
@@ -42,6 +43,9 @@ _FEATURES: Final = (
 )
 _TOLERANCE: Final = np.array([20.0, 6.5, 8.5], np.float32)
 """What plain skin may differ by at least, in lightness, green–red and blue–yellow (CIE Lab)."""
+_FILL: Final = (0.02, 0.06, 0.2)
+"""From how far away hidden skin is filled, of the side of the texture, one after the other."""
+_NEAR: Final = (0.1, 0.2)
 _CENTRE: Final = 195
 """On the ridge of the nose."""
 _SHADE: Final = ((0.36, 0.5), (1.0, 1.8))
@@ -77,6 +81,49 @@ def foreign(skin: Image, uv: Floats) -> Floats:
     return np.asarray(
         np.clip(cv2.resize(spread, (side, side), interpolation=cv2.INTER_LINEAR), 0, 1), np.float32
     )
+
+
+def without(skin: Image, other: Floats, bare: Floats) -> Image:
+    """A texture in which what is not skin is replaced by the skin around it.
+
+    Args:
+        skin: (S, S, 3) uint8 BGR.
+        other: (S, S) float32, 0…1: how far each texel is something else.
+        bare: (S, S) float32, 0…1: how far it is skin.
+
+    Returns:
+        (S, S, 3) uint8 BGR.
+    """
+    filled = skin.astype(np.float32)
+    weight = (bare**2)[:, :, None].astype(np.float32) + np.float32(1e-6)
+    around = np.zeros_like(filled)
+    share = np.zeros_like(weight)
+    # Near skin counts first; where there is none, that from further away.
+    for reach in _FILL:
+        blurred = cv2.GaussianBlur(np.dstack([filled * weight, weight]), (0, 0), reach * skin.shape[0])
+        part = (1 - share) * np.clip(blurred[:, :, 3:] * 4, 0, 1)
+        around += part * blurred[:, :, :3] / np.maximum(blurred[:, :, 3:], 1e-6)
+        share += part
+    around /= np.maximum(share, 1e-6)
+    mixed = filled + np.clip(2 * other, 0, 1)[:, :, None] * (around - filled)
+    return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
+
+
+def near_features(uv: Floats, side: int) -> Floats:
+    """Where the photo must cover the live face even if its own skin is hidden: else the live brows show as second ones.
+
+    Args:
+        uv: (468, 2) float32: where each vertex lies in the texture, texels.
+        side: Side of the texture, texels.
+
+    Returns:
+        (side, side) float32: 1 on brows, eyes, nose and lips and close to them, fading out further away.
+    """
+    scale = _SIDE / side
+    outside = (1 - _filled((uv + 0.5) * scale - 0.5, _FEATURES)).astype(np.uint8)
+    away = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE) / _SIDE
+    near = smoothstep((_NEAR[1] - away) / (_NEAR[1] - _NEAR[0]))
+    return np.asarray(cv2.resize(near, (side, side), interpolation=cv2.INTER_LINEAR), np.float32)
 
 
 def plain(uv: Floats, side: int) -> Floats:

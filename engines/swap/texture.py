@@ -37,6 +37,8 @@ EYE_HOLES: Final = tuple(
 )
 """Borders of the openings through which the live eyes are seen, and how softly they begin, sides of the texture."""
 MOUTH_HOLE: Final = ((tuple(LIPS_INNER[i] for i in _LIP_LOOP), _LIP_FEATHER),)
+_WIDER: Final = 0.004
+"""How far holes reach over their border, sides of the texture: there a photo shows the inside of a mouth."""
 
 Holes = Sequence[tuple[tuple[int, ...], float]]
 
@@ -106,7 +108,8 @@ def opacity(uv: Floats, side: int, holes: Holes) -> Floats:
     inside = _distance(uv[list(OVAL)], side, inwards=True)
     covered = smoothstep(inside / (_OVAL_FEATHER * side))
     for border, feather in holes:
-        covered *= smoothstep(_distance(uv[list(border)], side, inwards=False) / (feather * side))
+        away = _distance(uv[list(border)], side, inwards=False) / side - _WIDER
+        covered *= smoothstep(away / feather)
     return covered
 
 

@@ -15,7 +15,7 @@ from engines.faces import Floats, Image
 from engines.kernels import cpu
 from engines.swap.light import plain_skin, sample
 from engines.swap.ramp import smoothstep
-from engines.swap.skin import foreign, plain
+from engines.swap.skin import foreign, near_features, plain, without
 from engines.swap.tone import calm, neutral
 
 _EDGE_ON: Final = (0.10, 0.30)
@@ -56,8 +56,11 @@ def view_of(source: SourceFace, uv: Floats, side: int) -> View:
     width = face_width(source)
     seen = _seen(points, uv, side)
     skin, known = _fill_hidden_half(_flatten(source.image, points, uv, side, width), seen)
-    known = known * (1 - foreign(skin, uv))
-    skin = calm(neutral(skin, _mean_skin(skin, uv, known)), plain(uv, side) * known)
+    other = foreign(skin, uv)
+    bare = known * (1 - other)
+    skin = without(neutral(skin, _mean_skin(skin, uv, bare)), other, bare)
+    skin = calm(skin, plain(uv, side) * bare)
+    known = known * (1 - other * (1 - near_features(uv, side)))
     fineness = min(1.0, width / side * 1.2)
     return View(skin, known, np.asarray(known * np.clip(seen, 0, 1) * fineness, np.float32))
 
