@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from engines.analysis.detect import Detector
-from engines.analysis.landmarks import LandmarkNetwork, region_of_detection
+from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points
 from engines.analysis.photo import read_photo
 from engines.analysis.topology import OVAL, POINTS
 from engines.errors import PhotoError
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _TURNS: Final = (None, cv2.ROTATE_90_CLOCKWISE, cv2.ROTATE_90_COUNTERCLOCKWISE, cv2.ROTATE_180)
 _SMALLEST_FACE: Final = 48
+_LOOKS: Final = 8
 _PRESENT: Final = 0.6
 _CUT: Final = 0.04
 """How much of the face's width may lie outside of the photo."""
@@ -95,7 +96,9 @@ class SourceReader:
             ]
             if views:
                 faces, upright = max(views, key=lambda view: view[0][0].sure)
-                return _chosen(faces, upright, name)
+                return _chosen(
+                    [replace(faces[0], points=self._settled(upright, faces[0])), *faces[1:]], upright, name
+                )
         raise PhotoError(
             f"There is no face in {name}.",
             "Choose a photo of one person's face from the front; drawings and masks are often not seen as faces.",
@@ -115,6 +118,13 @@ class SourceReader:
             if found.presence >= _PRESENT and not _upside_down(found.points) and not seen_twice:
                 faces.append(_Seen(detection.centre, found.points, detection.score * found.presence))
         return faces
+
+    def _settled(self, image: Image, face: _Seen) -> Floats:
+        """The landmarks of a face, averaged over a few looks: each crop comes from the last one, and they flutter."""
+        looks = [face.points]
+        for _ in range(_LOOKS):
+            looks.append(self._landmarks.read(image, region_of_points(looks[-1])).points)
+        return np.asarray(np.mean(looks[1:], axis=0), np.float32)
 
     def _from_further_away(self, image: Image) -> Sequence[Detection]:
         """A face that fills the picture is larger than what the detectors know."""
