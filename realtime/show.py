@@ -65,7 +65,7 @@ def table(*columns: str, title: str = "") -> Table:
     )  # fmt: skip
     for column in columns:
         made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left",
-                        no_wrap=column.startswith(">"))  # fmt: skip
+                        no_wrap=column.startswith(">"), overflow="fold")  # fmt: skip
     return made
 
 
@@ -95,7 +95,7 @@ def _over(stage: StageReport) -> Text:
     return Text(f"{stage.over:,}", style="yellow" if stage.over else "dim")
 
 
-_COUNTS: Final = ("dropped", "repeated", "held", "veiled", "slated", "duplicates", "reconnects")
+_COUNTS: Final = ("dropped", "repeated", "held", "veiled", "slated", "duplicates", "left_out", "reconnects")
 
 
 def counts_line(report: Report) -> str:
@@ -105,7 +105,7 @@ def counts_line(report: Report) -> str:
         f"{counts.get('sent', 0):,} frames out in {report.seconds:.1f} s",
         f"{report.fps('sent'):.1f} fps",
     ]
-    parts += [f"{counts[name]:,} {name}" for name in _COUNTS if counts.get(name)]
+    parts += [f"{counts[name]:,} {name.replace('_', ' ')}" for name in _COUNTS if counts.get(name)]
     if not counts.get("dropped"):
         parts.append("none dropped")
     return " · ".join(parts)

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     except subprocess.CalledProcessError as error:
         print(f"error: {' '.join(map(str, error.cmd))} failed; its own words are above.", file=sys.stderr)
         return 1
-    command = [python, "-m", *(["pytest", *arguments[1:]] if testing else ["realtime", *arguments])]
+    command = [python, "-m", *(["pytest", "-n", "auto", *arguments[1:]] if testing else ["realtime", *arguments])]
     try:
         # The demo leaves its video where the user stands; tests are found from the checkout.
         return subprocess.call(command, cwd=ROOT if testing else None, env=environment())

@@ -166,6 +166,7 @@ def test_config_show_says_where_everything_comes_from(tmp_path, monkeypatch, cap
     file = tmp_path / "mine.toml"
     file.write_text("# me\nfps = 25\n")
     monkeypatch.setenv("DOPPELCAM_SIZE", "640x480")
+    monkeypatch.setenv("COLUMNS", "240")
     arguments = ["config", "show", "--config", str(file), "--no-label"]
     assert main(arguments) == 0
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}

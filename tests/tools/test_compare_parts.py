@@ -303,7 +303,8 @@ def test_the_sheet_shows_live_above_output(tmp_path):
     _, _, (x, y), _ = cv2.minMaxLoc(found)
     assert (shown[y : y + tile, x : x + tile] == moment.live).all()
     below = shown[y + tile : y + 2 * tile + 20, x : x + tile]
-    assert cv2.matchTemplate(below, moment.output, cv2.TM_SQDIFF).min() == 0
+    # The sum is of floats: the same picture gives hardly anything, another one millions.
+    assert cv2.matchTemplate(below, moment.output, cv2.TM_SQDIFF).min() < 2000
 
 
 def test_a_sheet_that_no_viewer_could_open_is_refused(tmp_path):
