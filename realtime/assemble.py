@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -14,17 +15,20 @@ from engines.swap.base import AnySwapper, Progress
 from realtime.budget import Meter, Report, budget_for
 from realtime.clock import Clock, StopFlag, SystemClock
 from realtime.config import ENGINES, Config
+from realtime.governor import Governor
 from realtime.guard import Guard
 from realtime.label import Label
 from realtime.offline import run_offline
 from realtime.pipeline import FaceTracker, Pipeline
+from realtime.repeats import Repeats
+from realtime.rungs import ladder
 from realtime.select import Choice, Selector
 from realtime.session import Session
 from realtime.sinks.base import Sink
 from realtime.sinks.open import open_sink
 from realtime.sources.base import Source
 from realtime.sources.open import DEFAULT_FPS, make_source
-from realtime.track import Tracker
+from realtime.track import Tracker, open_networks
 
 _RECONNECT_S: Final = 60.0
 
@@ -58,6 +62,7 @@ class Parts:
         fps: Sends a second.
         device: What it runs on.
         stop: Ends it.
+        governor: What gives way when frames take too long; None lets nothing give way.
     """
 
     source: Source
@@ -71,6 +76,7 @@ class Parts:
     fps: float
     device: Device
     stop: StopFlag
+    governor: Governor | None = None
 
     def nodes(self) -> dict[str, Mapping[str, int]]:
         """Where every network really runs: nodes per provider. Known once the pipeline is open."""
@@ -81,6 +87,7 @@ class Parts:
         return Session(
             self.source, self.pipeline, self.guard, self.sinks, self.meter, self.clock, self.fps, self.stop,
             progress=progress, on_ready=on_ready, reconnect_s=_RECONNECT_S,
+            governor=self.governor,
         )  # fmt: skip
 
     def offline(self, progress: Progress) -> Report:
@@ -142,18 +149,24 @@ def assemble(
         config.engine, device.name, config.face, looks=looks_of(config), landmarks=config.landmarks
     )
     selector = Selector(cast("Choice", config.select), config.max_faces)
-    tracker = Tracker(swapper.landmarks, selector, config.detect_every)
+    tracker = Tracker(
+        swapper.landmarks, selector, config.detect_every, partial(open_networks, plain=config.governor)
+    )
     label = Label() if config.label else None
+    # Offline there is no hurry, and what moves between the samples is worth its time.
+    repeats = None if config.offline else Repeats()
     metadata = {"title": "doppelcam", "engine": config.engine}
     sinks = [
         open_sink(spec, clock=clock, report=lambda: meter.report(clock.now_ns()), metadata=metadata)
         for spec in config.sink
     ]
+    rungs = ladder(tracker, swapper.landmarks, fps) if config.governor and not config.offline else []
+    governor = Governor(rungs, fps, meter.count) if rungs else None
     return Parts(
         source=watch(source),
         tracker=tracker,
         swapper=swapper,
-        pipeline=Pipeline(load(tracker), swapper, meter, clock, label),
+        pipeline=Pipeline(load(tracker), swapper, meter, clock, label, repeats=repeats),
         guard=Guard(config.on_lost),
         sinks=(*sinks, *more_sinks),
         meter=meter,
@@ -161,6 +174,7 @@ def assemble(
         fps=fps,
         device=device,
         stop=StopFlag(clock),
+        governor=governor,
     )
 
 

@@ -25,13 +25,14 @@ def budget_for(fps: float) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a duration is spread, ms."""
+    """How a duration is spread, ms; ``recent`` is the median of the latest eight."""
 
     n: int
     p50: float
     p95: float
     p99: float
     max: float
+    recent: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ class Report:
         return self.counts.get(count, 0) / self.seconds if self.seconds > 0 else 0.0
 
 
+_RECENT = 8
+
+
 class _Series:
     """The last durations of one kind, ns, in a ring; written by one thread."""
 
@@ -90,7 +94,9 @@ class _Series:
         if not len(kept):
             return Spread(0, 0.0, 0.0, 0.0, 0.0)
         p50, p95, p99 = np.percentile(kept, (50, 95, 99)) / 1e6
-        return Spread(self.n, float(p50), float(p95), float(p99), self.maximum / 1e6)
+        latest = np.take(self.ring, range(self.n - min(self.n, _RECENT), self.n), mode="wrap")
+        recent = float(np.median(latest)) / 1e6
+        return Spread(self.n, float(p50), float(p95), float(p99), self.maximum / 1e6, recent)
 
 
 class Meter:

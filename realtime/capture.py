@@ -52,7 +52,7 @@ class Capture:
 
     @property
     def lost(self) -> bool:
-        """Whether the device is gone, or has given nothing for so long that it might as well be. Any thread may look."""
+        """Whether the device is gone, or has given nothing for too long. Any thread may look."""
         asked = self._asked_ns
         return self._gone or (asked is not None and self._clock.now_ns() - asked > STALLED_NS)
 

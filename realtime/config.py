@@ -47,6 +47,7 @@ class Config:
         eyes: ``mixed``, ``live`` or ``photo``.
         mouth: ``live`` or ``photo``.
         seed: Of everything random in a generated source.
+        metrics: Port of the metrics for Prometheus, on this machine only; None for none, 0 for any free one.
         governor: Whether something gives way when frames take too long.
         budget: Budget of a stage, ms, where it differs from the default.
     """
@@ -70,6 +71,7 @@ class Config:
     eyes: str = "mixed"
     mouth: str = "live"
     seed: int = 0
+    metrics: int | None = None
     governor: bool = True
     budget: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -302,6 +304,8 @@ OPTIONS: Final = (
            "live: your teeth and tongue between the photo's lips", _one_of("live", "photo"), "WHOSE"),
     Option("seed", "a whole number from 0 to 4294967295",
            "of everything random in a generated source", _whole(0, 2**32 - 1), "N"),
+    Option("metrics", "a port from 0 to 65535",
+           "port of metrics for Prometheus, for this machine only; 0 for any free one", _whole(0, 65535), "PORT"),
     Option("governor", "true or false",
            "let something give way when frames take too long", _switch, kind="switch"),
     Option("budget", f"STAGE=MS,… of the stages {', '.join(STAGES)}",
@@ -332,6 +336,8 @@ def contradiction(config: Config) -> str:
         return "offline works on a file: it needs the source file:PATH."
     if config.offline and any(not sink.startswith(("file:", "null")) for sink in config.sink):
         return "offline goes at its own speed: it writes to file:PATH or null only."
+    if config.offline and config.metrics is not None:
+        return "offline is over before anybody asks: metrics do not go with it."
     if config.offline and config.duration is not None:
         return "offline ends with the file: duration does not go with it."
     source = config.source.partition(":")

@@ -40,6 +40,7 @@ def as_json(cameras: Sequence[CameraInfo], virtual: Sequence[VirtualCamera]) -> 
                 "driver": one.driver,
                 "ready": one.ready,
                 "why_not": one.why_not or None,
+                "fix": one.fix or None,
             }
             for one in virtual
         ],
@@ -109,6 +110,8 @@ def _formats(formats: Sequence[CameraFormat]) -> Iterable[tuple[str, str, str]]:
 def _virtual(virtual: Iterable[VirtualCamera]) -> Table:
     made = table("device", "name", "driver", "state")
     for one in virtual:
-        state = Text("ready", "green") if one.ready else Text(clean(one.why_not), "yellow")
+        state = (
+            Text("ready", "green") if one.ready else Text(clean(f"{one.why_not} {one.fix}".strip()), "yellow")
+        )
         made.add_row(Text(clean(one.path)), Text(clean(one.name)), Text(clean(one.driver)), state)
     return made

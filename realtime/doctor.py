@@ -9,16 +9,14 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from engines.analysis.topology import WEIGHTS
 from engines.errors import DoppelcamError
 from realtime.bench.machine import usable_cores
-
-State = Literal["ok", "missing", "failed"]
+from realtime.check import Check, State
 
 _NEEDED: Final = {
     "av": "av",
@@ -36,30 +34,16 @@ _CODECS: Final = {"libx264": "recording to .mp4", "ffv1": "recording to .mkv"}
 _REINSTALL: Final = "pip install --force-reinstall doppelcam"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at.
+def examine(attempt: bool = False) -> Iterator[Check]:
+    """Makes every check, one after the other; none of them stops the others.
 
-    Attributes:
-        name: What.
-        state: ``failed`` stops the program; ``missing`` only takes away what it would be used for.
-        found: What was found.
-        fix: The line that mends it; empty when all is well.
+    Args:
+        attempt: Whether devices may be used for a moment: cameras are measured, and the virtual camera shows
+            colour bars.
     """
+    from realtime.doctor_devices import device_checks
 
-    name: str
-    state: State
-    found: str
-    fix: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        """For ``--json``."""
-        return asdict(self)
-
-
-def examine() -> Iterator[Check]:
-    """Makes every check, one after the other; none of them stops the others."""
-    for name, check in _CHECKS:
+    for name, check in (*_CHECKS, *device_checks(attempt)):
         try:
             yield from check()
         except DoppelcamError as error:
@@ -175,58 +159,6 @@ def _kernel_cache() -> Path | None:
     return Path(kept) if kept else None
 
 
-def _cameras() -> Iterable[Check]:
-    from realtime.sources.camera import list_cameras
-
-    cameras = list_cameras()
-    for camera in cameras:
-        yield Check("camera", "ok", camera.name)
-    if not cameras:
-        yield Check("camera", "missing", "none found", _no_camera())
-    yield from check_access(Path("/dev"))
-
-
-def _no_camera() -> str:
-    if Path("/.dockerenv").exists():
-        return "Start the container with --device /dev/video0"
-    return "Plug one in and see: doppelcam devices; without one: doppelcam demo"
-
-
-def check_access(devices: Path) -> Iterable[Check]:
-    """Whether the video devices may be opened.
-
-    Args:
-        devices: Where the system keeps them.
-    """
-    nodes = sorted(devices.glob("video*"))
-    refused = [node.name for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
-    if refused:
-        yield Check("permission", "failed", f"not for {', '.join(refused)}",
-                    "sudo usermod -aG video $USER   (then log in again)")  # fmt: skip
-    elif nodes:
-        yield Check("permission", "ok", f"to open {', '.join(node.name for node in nodes)}")
-
-
-def _virtual_cameras() -> Iterable[Check]:
-    from realtime.sinks.virtualcam import list_virtual_cameras
-
-    cameras = list_virtual_cameras()
-    for camera in cameras:
-        state: State = "ok" if camera.ready else "failed"
-        yield Check("virtual camera", state, f"{camera.name} ({camera.path})", camera.why_not)
-    if not cameras:
-        yield Check("virtual camera", "missing", "none found", make_virtual_camera())
-
-
-def make_virtual_camera() -> str:
-    """What to do on this system to get a virtual camera."""
-    if sys.platform.startswith("linux"):
-        from realtime.sinks.virtualcam import LOAD_MODULE
-
-        return LOAD_MODULE
-    return "Install OBS Studio, and start and stop its virtual camera once."
-
-
 def _codecs() -> Iterable[Check]:
     import av
 
@@ -254,6 +186,6 @@ _CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Check]]], ...]] = (
     ("ONNX Runtime", _runtime),
     ("kernels", check_kernels),
     ("codecs", _codecs),
-    ("camera", _cameras),
-    ("virtual camera", _virtual_cameras),
 )
+
+__all__ = ["Check", "State", "check_kernels", "check_weights", "examine"]

@@ -17,6 +17,7 @@ from realtime.budget import Meter
 from realtime.clock import Clock
 from realtime.frame import Frame
 from realtime.label import Label
+from realtime.repeats import Repeats
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,8 @@ class Outcome:
     """What became of one frame.
 
     Attributes:
-        frame: The frame that came in, painted. Half painted when something failed.
+        frame: The frame that came in, painted. Half painted when something failed. Of a frame that is the same as
+            the one before, the picture that was painted then, which is shared and must not be written to.
         faces: How many faces were chosen to be swapped.
         trusted: There was a face, every one of them was swapped and blended with finite numbers, and nobody who
             was swapped a moment ago is missing.
@@ -83,6 +85,7 @@ class Pipeline:
         clock: Where the times come from.
         label: The mark painted into trusted frames; None for no mark.
         most_failures: Frames in a row that may fail before :meth:`process` gives up.
+        repeats: Tells frames that were there before; None works on every frame.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Pipeline:
         clock: Clock,
         label: Label | None,
         most_failures: int = MOST_FAILURES,
+        repeats: Repeats | None = None,
     ) -> None:
         self._tracker = tracker
         self._swapper = swapper
@@ -100,6 +104,7 @@ class Pipeline:
         self._clock = clock
         self._label = label
         self._most_failures = most_failures
+        self._repeats = repeats
         self._failures = 0
         self._skipped = 0
         self._logged: set[str] = set()
@@ -132,10 +137,15 @@ class Pipeline:
             raise
         old, self._swapper = self._swapper, swapper
         self._failures = 0
+        if self._repeats is not None:
+            self._repeats.forget()
         old.close()
 
     def process(self, frame: Frame) -> Outcome:
         """Puts the new face on every chosen face of the frame, in place.
+
+        A frame that is the same as the last one is not worked on again: it gets the outcome of that one, counted as
+        ``duplicates``, and no stage is timed.
 
         A failure makes an outcome that is not trusted, whatever kind of failure it is: the real face must not
         be shown because of a fault of ours.
@@ -149,6 +159,10 @@ class Pipeline:
         began = self._clock.now_ns()
         faces, error = 0, None
         try:
+            again = self._repeats.find(frame) if self._repeats is not None else None
+            if again is not None:
+                self._meter.count("duplicates")
+                return again
             faces = self._paint(frame, began)
         except Exception as caught:
             error = self._failed(caught)
@@ -159,7 +173,10 @@ class Pipeline:
         self._skipped = skipped
         self._meter.process(self._clock.now_ns() - began)
         trusted = faces > 0 and error is None and not self._tracker.lost
-        return Outcome(frame, faces, trusted, error)
+        outcome = Outcome(frame, faces, trusted, error)
+        if self._repeats is not None:
+            self._repeats.worked(outcome)
+        return outcome
 
     def close(self) -> None:
         """Closes the tracker and the swapper; may be called twice."""

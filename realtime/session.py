@@ -35,6 +35,7 @@ from realtime.capture import Capture
 from realtime.changes import Changes
 from realtime.clock import Clock, StopFlag
 from realtime.frame import Frame, Kind
+from realtime.governor import Governor
 from realtime.guard import Guard
 from realtime.mailbox import Mailbox
 from realtime.output import Output, Published, Upstream
@@ -61,11 +62,13 @@ class Snapshot:
             viewers see a face; ``veiled`` while they see the veil or a slate.
         ready: Whether a swapped frame was ever sent.
         report: What was measured so far.
+        rung: What has given way because frames take too long; empty when nothing had to.
     """
 
     state: State
     ready: bool
     report: Report
+    rung: str = ""
 
 
 class _Stopped(BaseException):
@@ -89,6 +92,7 @@ class Session:
         on_ready: Called once after the first swapped frame was sent, by an output thread.
         patience_s: How long :meth:`stop` waits for a camera or an engine that does not return.
         finish_s: How long :meth:`stop` waits for sinks: a file has to be finished or is lost.
+        governor: What gives way when frames take too long; None lets nothing give way.
 
     Attributes:
         ready: Set when the first swapped frame was sent.
@@ -113,6 +117,7 @@ class Session:
         on_ready: Callable[[], None] | None = None,
         patience_s: float = 0.8,
         finish_s: float = 10.0,
+        governor: Governor | None = None,
     ) -> None:
         if not sinks:
             raise UsageError("There is nowhere to send the picture.", "Give at least one --sink.")
@@ -122,6 +127,7 @@ class Session:
         self._stop = StopFlag(clock) if stop is None else stop
         self._progress, self._on_ready = progress, on_ready
         self._patience_s, self._finish_s = patience_s, finish_s
+        self._governor = governor
         self._capture = Capture(source, clock, meter, self._stop, reconnect_s)
         self._captured: Mailbox[Frame] = Mailbox(clock)
         self._size: Mailbox[tuple[int, int]] = Mailbox(clock)
@@ -226,6 +232,11 @@ class Session:
         """What was measured so far."""
         return self._meter.report(self._clock.now_ns() if self._ended_ns is None else self._ended_ns)
 
+    @property
+    def opened_ns(self) -> int | None:
+        """When the engines were open; None before."""
+        return self._opened_ns
+
     def snapshot(self) -> Snapshot:
         """How the session is doing."""
         showing = self._outputs[0].showing if self._outputs else None
@@ -236,7 +247,8 @@ class Session:
             state = "lost"
         elif showing in (Kind.SWAPPED, Kind.HELD, Kind.BARE):
             state = "live"
-        return Snapshot(state, self.ready.is_set(), self.report())
+        rung = "" if self._governor is None else self._governor.rung
+        return Snapshot(state, self.ready.is_set(), self.report(), rung)
 
     def between_frames(self, change: Callable[[], None]) -> Future[None]:
         """Has the process thread call ``change`` between two frames, for instance to hand over another face.
@@ -279,8 +291,14 @@ class Session:
         self._changes.make()
         if frame is None:
             return not self._captured.closed
+        if self._governor is not None and not self._governor.wants(frame.captured_ns):
+            self._meter.count("left_out")
+            return True
+        began = self._clock.now_ns()
         outcome = self._pipeline.process(frame)
         now = self._clock.now_ns()
+        if self._governor is not None:
+            self._governor.worked(frame.captured_ns, began, now)
         shown = self._guard.judge(outcome, now)
         self._meter.count("processed")
         for output in self._outputs:

@@ -38,6 +38,8 @@ class OneEuro:
     def __init__(self, settings: OneEuroSettings = OneEuroSettings()) -> None:
         self._settings = settings
         self._at_ns: int | None = None
+        self._value: Floats = np.empty((0, 0), np.float32)
+        self._speed: Floats = self._value
 
     def reset(self) -> None:
         """Forgets the past: the next points are taken as they are."""
@@ -47,14 +49,14 @@ class OneEuro:
         """Filters one frame's points.
 
         Args:
-            points: (N, D) float32, pixels.
+            points: (N, D) float32, pixels. Another number of them than before is a new beginning.
             scale: Width of the face, pixels.
             now_ns: When the frame was captured.
 
         Returns:
             (N, D) float32, pixels; belongs to the caller.
         """
-        if self._at_ns is None or now_ns <= self._at_ns:
+        if self._at_ns is None or now_ns <= self._at_ns or points.shape != self._value.shape:
             self._at_ns, self._value, self._speed = now_ns, points.copy(), np.zeros_like(points)
             return points.copy()
         seconds = (now_ns - self._at_ns) / 1e9

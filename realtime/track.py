@@ -15,7 +15,7 @@ import numpy as np
 
 from engines.analysis.detect import Detector
 from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points
-from engines.analysis.topology import OVAL
+from engines.analysis.topology import OVAL, POINTS
 from engines.errors import EngineError
 from engines.faces import Detection, Face, Floats, Image, Landmarks, Region
 from engines.runtime.base import Network
@@ -75,20 +75,22 @@ class Networks:
         near: For faces near the camera.
         far: For those far away; asked when the first one finds nobody.
         landmarks: One per face, since each keeps the crop it read.
+        plain: The same with fewer landmarks, for when there is no time; empty for none.
     """
 
     near: FindsFaces
     far: FindsFaces
     landmarks: Sequence[ReadsLandmarks]
+    plain: Sequence[ReadsLandmarks] = ()
 
     def nodes(self) -> dict[str, Mapping[str, int]]:
         """Nodes per provider of each network."""
-        parts: tuple[HasNetwork, ...] = (self.near, self.far, *self.landmarks)
+        parts: tuple[HasNetwork, ...] = (self.near, self.far, *self.landmarks, *self.plain)
         return {part.network.name: part.network.nodes for part in parts}
 
     def close(self) -> None:
         """Frees all of them."""
-        for part in (self.near, self.far, *self.landmarks):
+        for part in (self.near, self.far, *self.landmarks, *self.plain):
             part.close()
 
 
@@ -135,6 +137,8 @@ class Tracker:
         """How often a detector ran."""
         self.skipped_detections = 0
         """Frames in which none did."""
+        self.plain = False
+        """Whether to read fewer landmarks, where the networks for that were opened. Tracks go on."""
 
     @property
     def lost(self) -> bool:
@@ -196,7 +200,7 @@ class Tracker:
         faces: list[Face] = []
         kept: list[_Track] = []
         for track in self._tracks:
-            found = networks.landmarks[len(kept)].read(image, track.region)
+            found = self._readers(networks)[len(kept)].read(image, track.region)
             if found.presence < KEEP or not _plausible(found.points, image) or _known(found.points, faces):
                 continue
             kept.append(track)
@@ -233,7 +237,8 @@ class Tracker:
                 break
             if any(_covers(track.region, detection) for track in self._tracks):
                 continue
-            found = networks.landmarks[len(self._tracks)].acquire(image, region_of_detection(detection))
+            reader = self._readers(networks)[len(self._tracks)]
+            found = reader.acquire(image, region_of_detection(detection))
             if found.presence < ACQUIRE or not _plausible(found.points, image):
                 continue
             if _known(found.points, [*known, *faces]):
@@ -244,6 +249,9 @@ class Tracker:
             self._tracks.append(track)
             faces.append(self._face(track, found, now_ns))
         return faces
+
+    def _readers(self, networks: Networks) -> Sequence[ReadsLandmarks]:
+        return networks.plain if self.plain and networks.plain else networks.landmarks
 
     @staticmethod
     def _face(track: _Track, found: Landmarks, now_ns: int) -> Face:
@@ -292,14 +300,16 @@ def _known(points: Floats, faces: Sequence[Face]) -> bool:
     return any(float(np.linalg.norm(centre - face.points[:, :2].mean(0))) < face.width / 3 for face in faces)
 
 
-def open_networks(points: int, count: int) -> Networks:
+def open_networks(points: int, count: int, plain: bool = False) -> Networks:
     """The networks that ship with the program.
 
     Args:
         points: 468 or 478 landmarks.
         count: How many faces are followed.
+        plain: Open those for 468 landmarks beside those for 478, to turn to when there is no time.
 
     Raises:
         EngineError: A network cannot be opened.
     """
-    return Networks(Detector("near"), Detector("far"), [LandmarkNetwork(points) for _ in range(count)])
+    spare = [LandmarkNetwork(POINTS) for _ in range(count)] if plain and points != POINTS else []
+    return Networks(Detector("near"), Detector("far"), [LandmarkNetwork(points) for _ in range(count)], spare)

@@ -225,4 +225,4 @@ def test_threads_are_made_in_one_place():
         for node in ast.walk(tree_of(module))
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in kinds
     }
-    assert makers <= {"realtime.session", "realtime.sinks.preview"}
+    assert makers <= {"realtime.session", "realtime.local_http", "realtime.round_trip"}

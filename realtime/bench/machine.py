@@ -43,6 +43,16 @@ def rss_mb() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
+def process_age_ms() -> float | None:
+    """How long this process has lived, ms; None where the system does not tell."""
+    try:
+        # Behind the name, which may hold anything, the 20th field: ticks since the machine started.
+        ticks = int(Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
+        return 1000 * (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
 class CpuMeter:
     """How busy this process keeps the machine: 100 is one core."""
 
@@ -52,6 +62,10 @@ class CpuMeter:
     def reset(self) -> None:
         """Starts again."""
         self._busy, self._began = time.process_time(), time.monotonic()
+
+    def busy_ns(self) -> float:
+        """Processor time of the whole process since the last reset."""
+        return (time.process_time() - self._busy) * 1e9
 
     def percent(self) -> float:
         """Since the last reset."""

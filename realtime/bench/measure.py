@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,10 +11,13 @@ from engines.errors import DoppelcamError, UsageError
 from engines.swap.base import Progress
 from realtime.assemble import assemble
 from realtime.bench.load import SlowTracker
-from realtime.bench.machine import CpuMeter, rss_mb
-from realtime.bench.result import Result
+from realtime.bench.machine import CpuMeter, process_age_ms, rss_mb
+from realtime.bench.overhead import ns_per_frame, percent
+from realtime.bench.profile import Profile
+from realtime.bench.result import Cold, Result
 from realtime.clock import Clock, SystemClock
 from realtime.config import Config
+from realtime.sinks.base import Sink
 from realtime.sources.base import Source
 
 _SETTLE_NS: Final = 500_000_000
@@ -40,23 +44,35 @@ class Task:
     face_width: float | None = None
 
 
-def measure(task: Task, progress: Progress, clock: Clock | None = None) -> Result:
+def measure(
+    task: Task,
+    progress: Progress,
+    clock: Clock | None = None,
+    profile: Profile | None = None,
+    watch: Callable[[Source], Source] = lambda source: source,
+    more_sinks: Sequence[Sink] = (),
+) -> Result:
     """Runs a session and measures it once the swap is on screen.
 
     Args:
         task: What to measure.
         progress: Told what is being done.
         clock: Time.
+        profile: Begun and ended with the measuring.
+        watch: Wraps the source.
+        more_sinks: Sinks beside those of the configuration.
 
     Raises:
         DoppelcamError: The session failed, or no face was ever swapped.
     """
     clock = clock or SystemClock()
-    slow = task.slow_ms
+    slow, imported_ms, called = task.slow_ms, process_age_ms(), clock.now_ns()
     parts = assemble(
         task.config,
         clock=clock,
         source=_portrait(task, clock),
+        watch=watch,
+        more_sinks=more_sinks,
         load=(lambda tracker: SlowTracker(tracker, slow)) if slow else lambda tracker: tracker,
     )
     first: list[int] = []
@@ -71,9 +87,15 @@ def measure(task: Task, progress: Progress, clock: Clock | None = None) -> Resul
         progress(f"measuring for {task.seconds:g} s")
         parts.meter.reset(clock.now_ns())
         cpu.reset()
+        if profile is not None:
+            profile.begin()
+        watched = time.thread_time_ns()
         session.wait(clock.now_ns() + round(task.seconds * 1e9))
         # Before it ends: the farewell of a session is not what is measured.
-        report, percent, memory = session.report(), cpu.percent(), rss_mb()
+        watched = time.thread_time_ns() - watched
+        report, load, busy, memory = session.report(), cpu.percent(), cpu.busy_ns(), rss_mb()
+        if profile is not None:
+            profile.end()
         nodes, size = parts.nodes(), parts.source.size
     finally:
         session.stop()
@@ -83,6 +105,7 @@ def measure(task: Task, progress: Progress, clock: Clock | None = None) -> Resul
             f"No face was swapped, so there is nothing to measure: none is seen in {parts.source.name}.",
             "Use a --source with a face that is large enough, or a longer one.",
         )
+    opened = session.opened_ns or began
     return Result(
         task.config,
         parts.device.name,
@@ -91,8 +114,16 @@ def measure(task: Task, progress: Progress, clock: Clock | None = None) -> Resul
         parts.fps,
         report,
         (first[0] - began) / 1e6,
-        percent,
+        load,
         memory,
+        cold=Cold(
+            imported_ms,
+            (began - called) / 1e6,
+            (opened - began) / 1e6,
+            (first[0] - opened) / 1e6,
+        ),
+        overhead_percent=percent(report.counts["processed"], ns_per_frame(clock), watched, busy),
+        parts=profile.parts() if profile is not None else (),
     )
 
 

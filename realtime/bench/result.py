@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from realtime import __version__
 from realtime.bench.machine import cpu_name, usable_cores
+from realtime.bench.profile import Part
 from realtime.budget import Report, Spread, StageReport
 from realtime.config import Config
 
 SCHEMA: Final = 1
-_FRAMES: Final = ("captured", "processed", "sent", "dropped", "repeated", "skipped_detection", "duplicates")
+_FRAMES: Final = (
+    "captured", "processed", "sent", "dropped", "repeated", "left_out", "skipped_detection", "duplicates",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """What comes before the first frame, once.
+
+    Attributes:
+        import_ms: From the start of the process until the benchmark began; None where the system does not tell, and
+            without meaning for any but the first run of a process.
+        assemble_ms: Reading photos and making parts.
+        open_ms: From the start of the session until camera, networks and kernels were ready.
+        first_frame_ms: From then to the first swapped frame sent.
+    """
+
+    import_ms: float | None
+    assemble_ms: float
+    open_ms: float
+    first_frame_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +50,9 @@ class Result:
         start_to_first_frame_ms: From the start of the session to the first swapped frame sent.
         cpu_percent: Of this process; 100 is one core.
         rss_mb: Memory of this process.
+        cold: What came before; everything else is warm.
+        overhead_percent: Share of the work that was measuring.
+        parts: Where the time went inside the stages; empty if that was not asked.
     """
 
     config: Config
@@ -40,6 +64,9 @@ class Result:
     start_to_first_frame_ms: float
     cpu_percent: float
     rss_mb: float
+    cold: Cold | None = None
+    overhead_percent: float = 0.0
+    parts: Sequence[Part] = ()
 
     def missed(self) -> list[str]:
         """Every budget that was missed, each as a sentence; a stage keeps its own if 95 of 100 frames do."""
@@ -55,6 +82,21 @@ class Result:
                 f"a frame took {self.report.process.p95:.1f} ms (p95), one comes every {period:.1f}"
             )
         return missed
+
+    def per_frame_ms(self, part: Part) -> float:
+        """What a part takes of each frame on average, ms: one that runs seldom takes little."""
+        frames = self.report.process.n
+        return part.total_ms / frames if frames else 0.0
+
+    def _part(self, part: Part) -> dict[str, Any]:
+        return {
+            "stage": part.stage,
+            "part": part.name,
+            "calls": part.calls,
+            "per_frame_ms": round(self.per_frame_ms(part), 4),
+            "p50_ms": round(part.p50_ms, 4),
+            "p95_ms": round(part.p95_ms, 4),
+        }
 
     def as_json(self) -> dict[str, Any]:
         """The document that ``bench --json`` prints."""
@@ -76,12 +118,19 @@ class Result:
             "process_ms": _spread(report.process, ""),
             "frame_age_ms": _spread(report.frame_age, ""),
             "start_to_first_frame_ms": round(self.start_to_first_frame_ms, 1),
+            "cold": None if self.cold is None else _cold(self.cold),
             "frames": {name: counts.get(name, 0) for name in _FRAMES},
             "fps": {name: round(report.fps(name), 2) for name in ("processed", "sent")},
             "cpu_percent": round(self.cpu_percent, 1),
             "rss_mb": round(self.rss_mb, 1),
+            "overhead_percent": round(self.overhead_percent, 3),
+            **({"profile": [self._part(part) for part in self.parts]} if self.parts else {}),
             "budget_met": not self.missed(),
         }
+
+
+def _cold(cold: Cold) -> dict[str, float | None]:
+    return {name: None if ms is None else round(ms, 1) for name, ms in asdict(cold).items()}
 
 
 def _main(providers: Mapping[str, int]) -> str:

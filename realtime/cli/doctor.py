@@ -9,7 +9,8 @@ import platform
 from rich.text import Text
 
 from realtime import __version__
-from realtime.doctor import Check, State, examine
+from realtime.check import Check, State
+from realtime.doctor import examine
 from realtime.show import clean, stderr, stdout, table
 
 _MARKS: dict[State, Text] = {
@@ -25,9 +26,9 @@ def main(args: argparse.Namespace) -> int:
     checks: list[Check] = []
     if console.is_terminal and not args.json:
         with console.status("Looking …", spinner="dots"):
-            checks.extend(examine())
+            checks.extend(examine(args.attempt))
     else:
-        checks.extend(examine())
+        checks.extend(examine(args.attempt))
     failed = any(check.state == "failed" for check in checks)
     if args.json:
         print(json.dumps(_document(checks, failed), ensure_ascii=False, indent=2))

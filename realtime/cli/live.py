@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Final, Self
 
@@ -16,7 +16,10 @@ from rich.text import Text
 from realtime import __version__
 from realtime.assemble import Parts
 from realtime.budget import Report
+from realtime.cli.lines import JsonLines
+from realtime.cli.sparks import History
 from realtime.config import Config
+from realtime.metrics import MetricsServer
 from realtime.session import Session, Snapshot, State
 from realtime.show import clean, counts_line, facts, latency_table, nodes_line, stderr, stdout
 
@@ -105,7 +108,7 @@ def introduce(console: Console, config: Config, parts: Parts) -> None:
     console.print(facts(rows))
 
 
-def follow(parts: Parts, config: Config) -> Report:
+def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
     """Runs a session to its end.
 
     Its state goes to stderr: on a terminal as a table that is kept up to date, elsewhere as a line now and
@@ -114,35 +117,52 @@ def follow(parts: Parts, config: Config) -> Report:
     Args:
         parts: What to run; not yet opened.
         config: What was asked for.
+        json_lines: Write a line of JSON a second to stdout instead, and nothing else.
 
     Returns:
         What was measured.
 
     Raises:
+        UsageError: The port of the metrics is taken.
         DoppelcamError: The first error of the session, once it has ended.
         KeyboardInterrupt: Ctrl-C, likewise.
     """
     console, clock = stderr(), parts.clock
-    with Preparing(console) as preparing:
+    with ExitStack() as serving:
+        preparing = serving.enter_context(Preparing(console))
         session = parts.session(preparing)
+        if config.metrics is not None:
+            metrics = serving.enter_context(MetricsServer(config.metrics, session.snapshot))
+            console.print(f"Metrics: {metrics.url}", markup=False)
+        lines = JsonLines(_print_line, clock.now_ns()) if json_lines else None
         try:
             session.start()
             while session.snapshot().state == "starting" and not session.wait(clock.now_ns() + _GLANCE_NS):
-                pass
+                if lines is not None:
+                    lines.update(session.snapshot(), clock.now_ns())
             began = clock.now_ns()
             preparing.done()
             if not parts.stop:
                 introduce(console, config, parts)
-                _watch(session, parts, config, console, began)
+                _watch(session, parts, config, console, began, lines)
         finally:
             session.stop()
             preparing.done()
-            summary(session.report(), parts)
+            if lines is None:
+                summary(session.report(), parts)
+            else:
+                lines.end(session.snapshot())
     session.check()
     return session.report()
 
 
-def _watch(session: Session, parts: Parts, config: Config, console: Console, began_ns: int) -> None:
+def _print_line(line: str) -> None:
+    print(line, flush=True)
+
+
+def _watch(
+    session: Session, parts: Parts, config: Config, console: Console, began_ns: int, lines: JsonLines | None
+) -> None:
     until = None if config.duration is None else began_ns + round(config.duration * 1e9)
     advised = False
     with _OnTerminal(console, heading(parts)) if console.is_terminal else _Plain(console, began_ns) as show:
@@ -152,7 +172,11 @@ def _watch(session: Session, parts: Parts, config: Config, console: Console, beg
                 return
             if session.wait(now + _REFRESH_NS if until is None else min(now + _REFRESH_NS, until)):
                 return
-            show.update(session.snapshot(), parts.clock.now_ns())
+            snapshot, now = session.snapshot(), parts.clock.now_ns()
+            if lines is not None:
+                lines.update(snapshot, now)
+            if lines is None or console.is_terminal:
+                show.update(snapshot, now)
             advice = "" if advised else getattr(parts.source, "advice", "")
             if advice:
                 advised = True
@@ -179,6 +203,7 @@ class _OnTerminal(AbstractContextManager["_OnTerminal"]):
     def __init__(self, console: Console, title: str) -> None:
         self._title = title
         self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._history = History()
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -191,7 +216,8 @@ class _OnTerminal(AbstractContextManager["_OnTerminal"]):
 
     def update(self, snapshot: Snapshot, now_ns: int) -> None:
         """Shows how it is going now."""
-        self._live.update(view(snapshot, self._title), refresh=True)
+        self._history.notice(snapshot.report)
+        self._live.update(Group(view(snapshot, self._title), "", self._history.table()), refresh=True)
 
 
 class _Plain(AbstractContextManager["_Plain"]):
@@ -215,13 +241,16 @@ def line(snapshot: Snapshot) -> str:
     """How it is going, for a log."""
     report = snapshot.report
     age = f"frame age {report.frame_age.p50:.1f} ms" if report.frame_age.n else "no frame yet"
-    return f"{_STATES[snapshot.state][0]} · {age} · {counts_line(report)}"
+    rung = f" · with {snapshot.rung}" if snapshot.rung else ""
+    return f"{_STATES[snapshot.state][0]} · {age} · {counts_line(report)}{rung}"
 
 
 def view(snapshot: Snapshot, title: str) -> RenderableType:
     """How it is going, for a terminal."""
     words, style = _STATES[snapshot.state]
     head = Text.assemble(("● ", style), (words, style), ("   Ctrl-C ends it", "dim"))
+    if snapshot.rung:
+        head.append(f"\n  frames take too long: {snapshot.rung}", "yellow")
     return Group(
         "", head, "", latency_table(snapshot.report, title), Text(counts_line(snapshot.report), "dim")
     )

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from engines.errors import UsageError
 from realtime import __version__
-from realtime.config import BENCH, BY_NAME, DEMO, OPTIONS, Config, Option, typed
+from realtime.config import BENCH, BY_NAME, DEMO, FACE_WIDTHS, OPTIONS, SIZES, Config, Option, typed
 
 _OPTION_DEST: Final = "option_"
 
@@ -27,9 +27,10 @@ _EXAMPLES: Final = {
     "doppelcam run --face person.jpg --source file:in.mp4 --sink file:out.mp4 --offline",
     "bench": "doppelcam bench --seconds 5\n"
     "doppelcam bench --json --size 1920x1080 > before.json\n"
-    "doppelcam bench --size 1920x1080 --compare before.json --enforce",
+    "doppelcam bench --size 1920x1080 --compare before.json --enforce\n"
+    "doppelcam bench --sweep --seconds 2 --plot sweep.png",
     "devices": "doppelcam devices --json",
-    "doctor": "doppelcam doctor",
+    "doctor": "doppelcam doctor\ndoppelcam doctor --try",
     "config": "doppelcam config show",
     "config show": "doppelcam config show --config studio.toml --fps 25",
     "config validate": "doppelcam config validate studio.toml",
@@ -91,7 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
     _run(verb("run", "be the camera, until Ctrl-C"))
     _bench(verb("bench", "measure latency on this machine"))
     _json(verb("devices", "list cameras and virtual cameras"))
-    _json(verb("doctor", "find out why it does not work, and what mends it"))
+    _doctor(verb("doctor", "find out why it does not work, and what mends it"))
     config = verb("config", "show or check the configuration")
     config.set_defaults(action=None, usage=config.format_help)
     actions = config.add_subparsers(metavar="ACTION", title="actions")
@@ -123,20 +124,37 @@ def _demo(parser: _Parser) -> None:
 def _run(parser: _Parser) -> None:
     _options(parser, (option.name for option in OPTIONS), Config())
     _file(parser)
+    parser.add_argument("--json", action="store_true", help="print a line of JSON a second and nothing else")
 
 
 def _bench(parser: _Parser) -> None:
-    _options(parser, ("source", "face", "size", "fps", "seed", "budget", *_ENGINE_OPTIONS), BENCH)
+    _options(parser, ("source", "face", "size", "fps", "seed", "governor", "budget", *_ENGINE_OPTIONS), BENCH)
     parser.add_argument("--seconds", default="10", metavar="S", help="how long to measure (default: 10)")
     parser.add_argument("--face-width", metavar="PX", help="width of the portrait's face, pixels")
     parser.add_argument("--slow", default="0", metavar="MS", help="add so much work to every frame")
     parser.add_argument(
         "--max", action="store_true", help="find the highest rate at which nothing is dropped"
     )
+    parser.add_argument("--profile", action="store_true", help="show where the time goes inside the stages")
+    parser.add_argument("--loopback", nargs="?", const="", metavar="DEVICE",
+                        help="read the picture back in another process, from a virtual camera or memory")  # fmt: skip
+    parser.add_argument(
+        "--sweep", action="store_true", help="measure sizes of frame and face, --seconds each"
+    )
+    parser.add_argument("--sizes", metavar="WxH,…", help=f"of a sweep (default: {SIZES})")
+    parser.add_argument("--face-widths", metavar="PX,…", help=f"of a sweep (default: {FACE_WIDTHS})")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the sweep")
     parser.add_argument("--enforce", action="store_true", help="exit with 5 if a budget was missed")
     parser.add_argument(
         "--compare", type=Path, metavar="OLD.json", help="show an earlier result beside this one"
     )
+    _json(parser)
+
+
+def _doctor(parser: _Parser) -> None:
+    parser.add_argument("--try", dest="attempt", action="store_true",
+                        help="use the devices, too: measure each camera for some seconds and send colour bars to the "
+                        "virtual camera and back")  # fmt: skip
     _json(parser)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 
 from realtime.assemble import assemble
+from realtime.cli.lines import SCHEMA
 from realtime.cli.live import Preparing, follow, introduce, summary
 from realtime.cli.parser import given_flags
 from realtime.config_load import load
 from realtime.show import stderr
+from realtime.stats import stats_of
 
 
 def main(args: argparse.Namespace) -> int:
@@ -17,11 +20,14 @@ def main(args: argparse.Namespace) -> int:
     config = load(given_flags(args), os.environ, args.config).config
     parts = assemble(config)
     if not config.offline:
-        follow(parts, config)
+        follow(parts, config, args.json)
         return 0
     console = stderr()
     with Preparing(console) as preparing:
         report = parts.offline(preparing)
     introduce(console, config, parts)
-    summary(report, parts)
+    if args.json:
+        print(json.dumps({"schema": SCHEMA, "state": "ended", **stats_of(report)}, ensure_ascii=False))
+    else:
+        summary(report, parts)
     return 0

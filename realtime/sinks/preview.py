@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
-import os
-import socket
-import socketserver
-import sys
 import threading
-from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable
 from importlib import resources
-from typing import Any
 
 import cv2
 
-from engines.errors import DeviceError, UsageError
-from realtime.budget import Report, Spread
+from realtime.budget import Report
 from realtime.frame import Frame
+from realtime.local_http import LocalHandler, LocalServer
 from realtime.sinks.i420 import require_showable
+from realtime.stats import stats_of
 
 DEFAULT_PORT = 8765
 
-_HOST = "127.0.0.1"
-_MAX_CLIENTS = 16
-_CLIENT_TIMEOUT_S = 10.0
-_ACCEPT_POLL_S = 0.1
 _BOUNDARY = "doppelcam-frame"
 _JPEG = (cv2.IMWRITE_JPEG_QUALITY, 80)
-
-_HEADERS = (
-    ("Cache-Control", "no-store"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("X-Frame-Options", "DENY"),
-    # Keeps other sites from showing the stream in a page of theirs.
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; img-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
-        "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
-    ),
-)
 
 
 class _Stage:
@@ -98,13 +74,12 @@ class PreviewSink:
         self._port = port
         self._report = report
         self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
         self._stage = _Stage()
 
     @property
     def url(self) -> str:
         """The page's address; empty while closed."""
-        return f"http://{_HOST}:{self._server.port}/" if self._server else ""
+        return self._server.url if self._server else ""
 
     def open(self, size: tuple[int, int], fps: float) -> None:
         """See :class:`realtime.sinks.base.Sink`."""
@@ -112,21 +87,8 @@ class PreviewSink:
         self.close()
         page = resources.files("realtime.sinks").joinpath("preview_page.html").read_bytes()
         self._stage = _Stage()
-        try:
-            self._server = _Server(self._port, page, self._stage, self._report)
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EPERM):
-                raise UsageError(
-                    f"The preview cannot listen on port {self._port}: {error.strerror}.",
-                    "Choose another one, for example --sink preview:0 for any free one.",
-                ) from error
-            raise DeviceError(
-                f"The preview cannot open a socket on this machine: {error.strerror}.", "Use another sink."
-            ) from error
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_ACCEPT_POLL_S,), name="preview-server", daemon=True
-        )
-        self._thread.start()
+        self._server = _Server(self._port, page, self._stage, self._report)
+        self._server.start()
 
     def send(self, frame: Frame) -> None:
         """See :class:`realtime.sinks.base.Sink`. Hands the frame over; encoding is the watchers' work."""
@@ -137,128 +99,38 @@ class PreviewSink:
     def close(self) -> None:
         """See :class:`realtime.sinks.base.Sink`."""
         server, self._server = self._server, None
-        thread, self._thread = self._thread, None
         self._stage.close()
-        if server is None:
-            return
-        if thread is not None:
-            server.shutdown()
-            thread.join()
-        server.server_close()
-        server.hang_up()
+        if server is not None:
+            server.stop()
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Not ``http.server.HTTPServer``: that one asks the name service for this machine's name first."""
-
-    # On Windows this would let two programs share the port.
-    allow_reuse_address = os.name != "nt"
-
+class _Server(LocalServer):
     def __init__(self, port: int, page: bytes, stage: _Stage, report: Callable[[], Report]) -> None:
         self.page = page
         self.stage = stage
         self.report = report
-        self._clients: dict[socket.socket, threading.Thread] = {}
-        self._lock = threading.Lock()
-        super().__init__((_HOST, port), _Handler)
-        self.port = int(self.server_address[1])
-        self.hosts = frozenset(
-            f"{host}{suffix}" for host in (_HOST, "localhost") for suffix in ("", f":{self.port}")
-        )
-
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Turns clients away beyond a number that no person reaches."""
-        with self._lock:
-            return len(self._clients) < _MAX_CLIENTS
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serves one client in a thread of its own, which :meth:`hang_up` can end."""
-        thread = threading.Thread(
-            target=self.process_request_thread,
-            args=(request, client_address),
-            name="preview-client",
-            daemon=True,
-        )
-        with self._lock:
-            self._clients[request] = thread
-        thread.start()
-
-    def shutdown_request(self, request: Any) -> None:
-        """Called once for every client, served or turned away."""
-        with self._lock:
-            self._clients.pop(request, None)
-        super().shutdown_request(request)
-
-    def hang_up(self) -> None:
-        """Ends every read and write that a client's thread waits in, and joins the threads."""
-        with self._lock:
-            clients = dict(self._clients)
-            for client in clients:
-                # A client that hung up first is no fault.
-                with contextlib.suppress(OSError):
-                    client.shutdown(socket.SHUT_RDWR)
-        for thread in clients.values():
-            thread.join()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no fault and no message; anything else is."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
+        super().__init__(port, _Handler, "preview", "--sink preview:0")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     server: _Server
-    server_version = "doppelcam"
-    sys_version = ""
-    timeout = _CLIENT_TIMEOUT_S
 
-    def do_GET(self) -> None:
+    def page(self, path: str) -> None:
         """Answers the page, the numbers or the stream."""
-        if not self._from_here():
-            self._answer(403, "text/plain", b"This page is for this machine only.\n")
-            return
-        path = self.path.partition("?")[0]
         if path == "/":
-            self._answer(200, "text/html; charset=utf-8", self.server.page)
+            self.answer(200, "text/html; charset=utf-8", self.server.page)
         elif path == "/stats.json":
-            stats = stats_of(self.server.report(), self.server.stage.newest())
-            self._answer(200, "application/json", json.dumps(stats).encode())
+            frame = self.server.stage.newest()
+            shown = frame and {"kind": frame.kind.value, "seq": frame.seq, "size": list(frame.size)}
+            stats = stats_of(self.server.report()) | {"frame": shown}
+            self.answer(200, "application/json", json.dumps(stats).encode())
         elif path == "/stream.mjpg":
             self._stream()
         else:
-            self._answer(404, "text/plain", b"There is no such page.\n")
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not worth a line."""
-
-    def _from_here(self) -> bool:
-        """Whether the browser asked for this very host, and no other site asked for it.
-
-        A site whose name suddenly points at 127.0.0.1 sends its own name here.
-        """
-        hosts = self.headers.get_all("Host", [])
-        if len(hosts) != 1 or hosts[0].strip().lower() not in self.server.hosts:
-            return False
-        return self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
-
-    def _answer(self, status: int, kind: str, body: bytes) -> None:
-        self._head(status, kind, len(body))
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def _head(self, status: int, kind: str, length: int | None) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        if length is not None:
-            self.send_header("Content-Length", str(length))
-        for name, value in _HEADERS:
-            self.send_header(name, value)
-        self.end_headers()
+            super().page(path)
 
     def _stream(self) -> None:
-        self._head(200, f"multipart/x-mixed-replace; boundary={_BOUNDARY}", None)
+        self.head(200, f"multipart/x-mixed-replace; boundary={_BOUNDARY}", None)
         if self.command == "HEAD":
             return
         self.wfile.write(f"--{_BOUNDARY}\r\n".encode())
@@ -273,35 +145,3 @@ class _Handler(BaseHTTPRequestHandler):
             head = f"Content-Type: image/jpeg\r\nContent-Length: {jpeg.size}\r\n\r\n".encode()
             # The next boundary comes at once: browsers show a picture only when they see it end.
             self.wfile.write(b"".join((head, jpeg.tobytes(), f"\r\n--{_BOUNDARY}\r\n".encode())))
-
-
-def stats_of(report: Report, frame: Frame | None) -> dict[str, Any]:
-    """What the page's table shows, as JSON can hold it.
-
-    Args:
-        report: What was measured so far.
-        frame: The frame on show, if any.
-    """
-    stages: Mapping[str, Any] = {
-        name: _spread(stage.spread) | {"budget_ms": round(stage.budget_ms, 3), "over": stage.over}
-        for name, stage in report.stages.items()
-    }
-    return {
-        "stages": stages,
-        "process": _spread(report.process),
-        "frame_age": _spread(report.frame_age),
-        "counts": dict(report.counts),
-        "fps": {name: round(report.fps(name), 2) for name in ("captured", "processed", "sent")},
-        "seconds": round(report.seconds, 3),
-        "frame": {"kind": frame.kind.value, "seq": frame.seq, "size": list(frame.size)} if frame else None,
-    }
-
-
-def _spread(spread: Spread) -> dict[str, float]:
-    return {
-        "n": spread.n,
-        "p50_ms": round(spread.p50, 3),
-        "p95_ms": round(spread.p95, 3),
-        "p99_ms": round(spread.p99, 3),
-        "max_ms": round(spread.max, 3),
-    }

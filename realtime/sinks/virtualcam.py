@@ -74,7 +74,8 @@ class VirtualCamera:
         name: As programs show it.
         driver: What makes it.
         ready: Whether frames could be sent to it now.
-        why_not: The reason and its fix; empty when it is ready.
+        why_not: The reason; empty when it is ready.
+        fix: What mends that.
     """
 
     path: str
@@ -82,6 +83,7 @@ class VirtualCamera:
     driver: str
     ready: bool
     why_not: str
+    fix: str = ""
 
 
 def list_virtual_cameras(
@@ -109,21 +111,27 @@ def list_virtual_cameras(
 
 
 def _look(node: v4l2.Node, kernel: v4l2.Kernel, sysfs: Path, claims: Path | None) -> VirtualCamera:
+    fault: DeviceError | None = None
+    driver = v4l2.DRIVER
     try:
         device = open_device(node.path, kernel)
     except DeviceError as error:
-        return VirtualCamera(node.path, node.name, v4l2.DRIVER, False, str(error))
-    try:
-        caps = device.capabilities()
-        # A stuck device counts as ready: opening it mends it.
-        claim = Claim(node.path, claims)
-        mends = caps.stuck or (not caps.output and claim.left_behind())
-        fault = None if mends else fault_of(node.path, caps, sysfs, claim.owner())
-        return VirtualCamera(node.path, node.name, caps.driver, fault is None, str(fault or ""))
-    except OSError as error:
-        return VirtualCamera(node.path, node.name, v4l2.DRIVER, False, str(lost(node.path, error)))
-    finally:
-        device.close()
+        fault = error
+    else:
+        try:
+            caps = device.capabilities()
+            driver = caps.driver
+            claim = Claim(node.path, claims)
+            # One that opening mends counts as ready.
+            if not caps.stuck and (caps.output or not claim.left_behind()):
+                fault = fault_of(node.path, caps, sysfs, claim.owner())
+        except OSError as error:
+            fault = lost(node.path, error)
+        finally:
+            device.close()
+    if fault is None:
+        return VirtualCamera(node.path, node.name, driver, True, "")
+    return VirtualCamera(node.path, node.name, driver, False, fault.what, fault.fix)
 
 
 class VirtualCamSink:

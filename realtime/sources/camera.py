@@ -21,7 +21,8 @@ from realtime.clock import Clock
 from realtime.device_access import permission_fix
 from realtime.frame import Frame, FramePool
 from realtime.sources.camera_choice import choose_camera, listing, same_camera
-from realtime.sources.v4l2_names import COMPRESSED, CameraInfo, fourcc_name, v4l2_cameras
+from realtime.sources.camera_names import named_cameras
+from realtime.sources.v4l2_names import COMPRESSED, CameraInfo, fourcc_name
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def open_capture(target: int | str) -> Capture:
 
 
 def list_cameras(
-    find: Callable[[], tuple[CameraInfo, ...]] = v4l2_cameras,
+    find: Callable[[], tuple[CameraInfo, ...]] = named_cameras,
     open_capture: Callable[[int | str], Capture] = open_capture,
     platform: str = sys.platform,
 ) -> tuple[CameraInfo, ...]:
@@ -63,12 +64,13 @@ def list_cameras(
     Where the system cannot be asked, the numbers 0 to 9 are tried, which turns each camera on for a moment.
 
     Args:
-        find: How Linux is asked.
-        open_capture: How a camera is tried elsewhere.
+        find: How the system is asked.
+        open_capture: How a camera is tried.
         platform: As ``sys.platform``.
     """
-    if platform.startswith("linux"):
-        return tuple(camera for camera in find() if not camera.virtual)
+    known = find()
+    if known or platform.startswith("linux"):
+        return tuple(camera for camera in known if not camera.virtual)
     found = []
     for index in range(10):
         capture = open_capture(index)
@@ -90,7 +92,7 @@ class CameraSource:
         fps: Frames a second to ask for.
         clock: Stamps the frames.
         open_capture: Opens a number or a path as ``cv2.VideoCapture`` does.
-        find: Lists the cameras of a Linux system, virtual ones too. Elsewhere there are only numbers.
+        find: Lists the cameras of the system, virtual ones too. Where it lists none there are only numbers.
         platform: As ``sys.platform``.
 
     Attributes:
@@ -110,14 +112,15 @@ class CameraSource:
         clock: Clock,
         *,
         open_capture: Callable[[int | str], Capture] = open_capture,
-        find: Callable[[], tuple[CameraInfo, ...]] = v4l2_cameras,
+        find: Callable[[], tuple[CameraInfo, ...]] = named_cameras,
         platform: str = sys.platform,
     ) -> None:
         self._which = int(which) if isinstance(which, str) and which.isdecimal() else which
         self._asked_size, self._asked_fps = size, fps
         self._clock = clock
         self._open_capture = open_capture
-        self._find = find if platform.startswith("linux") else None
+        self._find = find
+        self._linux = platform.startswith("linux")
         self._known: CameraInfo | None = None
         self._capture: Capture | None = None
         self._pool = FramePool(size)
@@ -203,29 +206,33 @@ class CameraSource:
             return ""
         kind = f" of {self.fourcc}" if self.fourcc else ""
         what = f"The camera gives {measured:.1f} fps{kind} at {width}x{height}, not {self._asked_fps:.4g}."
+        return f"{what} {self.slow_fix}"
+
+    @property
+    def slow_fix(self) -> str:
+        """What helps when this camera, as it was opened, is too slow."""
         if self.fourcc in COMPRESSED:
-            fix = "Give it more light or a fixed exposure: in the dark, cameras slow down. Or ask for less."
-        elif self._known and any(f.fourcc == "MJPG" and f.size == self.size for f in self._known.formats):
-            fix = "It can send MJPG here but does not: close programs that use it, and plug it in again."
-        else:
-            fix = (
-                "Uncompressed pictures of this size fill the cable: ask for a smaller size "
-                f"({_smaller(self.size)}), use a USB 3 port, or a camera that sends MJPG."
-            )
-        return f"{what} {fix}"
+            return "Give it more light or a fixed exposure: in the dark, cameras slow down. Or ask for less."
+        if self._known and any(f.fourcc == "MJPG" and f.size == self.size for f in self._known.formats):
+            return "It can send MJPG here but does not: close programs that use it, and plug it in again."
+        return (
+            "Uncompressed pictures of this size fill the cable: ask for a smaller size "
+            f"({_smaller(self.size)}), use a USB 3 port, or a camera that sends MJPG."
+        )
 
     # Finding it.
 
     def _target(self) -> int | str:
         """What to open: a path where there are paths, else a number."""
-        if self._find is None:
+        cameras = self._find()
+        if not cameras and not self._linux:
             if isinstance(self._which, str):
                 raise DeviceError(
-                    f"The camera {self._which!r} cannot be looked up: on this system they have only numbers.",
-                    "Use camera:0, camera:1, …; see doppelcam devices.",
+                    f"The camera {self._which!r} cannot be looked up: without the package cv2-enumerate-cameras "
+                    "they have only numbers here.",
+                    "pip install cv2-enumerate-cameras; or use camera:0, camera:1, …",
                 )
             return self._which or 0
-        cameras = self._find()
         if self._known is None:
             camera = choose_camera(self._which, cameras)
             if camera is None:  # A path that the system does not list.
@@ -236,8 +243,8 @@ class CameraSource:
                 what = f"{self._title()} is not there any more. {listing(cameras)}"
                 raise DeviceError(what, "Plug it in again, or choose another one.")
         self._known = camera
-        self.name = f"{camera.name} ({camera.path})"
-        return camera.path
+        self.name = f"{camera.name} ({camera.path or camera.index})"
+        return camera.path or camera.index
 
     def _check_access(self, target: int | str) -> None:
         if not isinstance(target, str):
@@ -259,8 +266,8 @@ class CameraSource:
                 return DeviceError(what, "Start the program that sends to it first.")
             return DeviceError(f"{self._title()} cannot be opened.", _HELD_FIX)
         return DeviceError(
-            f"There is no camera {target}, or it cannot be opened.",
-            f"{_HELD_FIX} See doppelcam devices for what is there, and the system's privacy settings.",
+            f"There is no camera {target if self._known is None else self.name}, or it cannot be opened.",
+            f"{_HELD_FIX} Allow programs to use cameras in the system's privacy settings.",
         )
 
     def _title(self, first: bool = True) -> str:

@@ -58,7 +58,7 @@ def same_camera(known: CameraInfo, cameras: Sequence[CameraInfo]) -> CameraInfo 
         value = getattr(known, key)
         alike = [c for c in cameras if value and getattr(c, key) == value]
         if len(alike) > 1:  # Twins without a serial number: only the place tells them apart.
-            alike = [c for c in alike if c.path == known.path]
+            alike = [c for c in alike if (c.path or c.index) == (known.path or known.index)]
         if alike:
             return alike[0]
     return None
@@ -73,7 +73,7 @@ def listing(cameras: Sequence[CameraInfo]) -> str:
 
 
 def _is_path(which: str) -> bool:
-    return which.startswith(("/", "./", "../")) or re.match(r"[A-Za-z]:[\\/]", which) is not None
+    return which.startswith(("/", "./", "../", "\\\\")) or re.match(r"[A-Za-z]:[\\/]", which) is not None
 
 
 def _named(which: str, cameras: Sequence[CameraInfo]) -> list[CameraInfo]:
@@ -83,4 +83,5 @@ def _named(which: str, cameras: Sequence[CameraInfo]) -> list[CameraInfo]:
 
 
 def _entry(camera: CameraInfo) -> str:
-    return f"{camera.index} {camera.name} ({camera.stable_id or camera.path})"
+    place = camera.stable_id or camera.path
+    return f"{camera.index} {camera.name}" + (f" ({place})" if place else "")

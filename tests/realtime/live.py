@@ -15,7 +15,7 @@ class Live:
 
     def __init__(
         self, answer=lambda n: 1, swap=lambda n: None, cost_ns=0, opening_ns=0, sinks=1, policy=("hold", "veil"),
-        fps=30.0, reconnect_s=None, most_failures=30, patience_s=0.8, **source,
+        fps=30.0, reconnect_s=None, most_failures=30, patience_s=0.8, governor=None, **source,
     ):  # fmt: skip
         self.clock = VirtualClock()
         self.stop = StopFlag(self.clock)
@@ -34,7 +34,7 @@ class Live:
         self.session = Session(
             self.source, pipeline, Guard(policy), self.sinks, self.meter, self.clock, fps, self.stop,
             progress=self.said.append, reconnect_s=reconnect_s, patience_s=patience_s,
-            on_ready=lambda: self.readied.append(self.clock.now_ns()),
+            governor=governor, on_ready=lambda: self.readied.append(self.clock.now_ns()),
         )  # fmt: skip
 
     def spend(self, ns):

@@ -55,7 +55,7 @@ def test_the_document_is_schema_1():
     for spread in (document["frame_age_ms"], document["process_ms"]):
         assert set(spread) == {"p50", "p95", "p99", "max"}
     assert set(document["frames"]) == {
-        "captured", "processed", "sent", "dropped", "repeated", "skipped_detection", "duplicates",
+        "captured", "processed", "sent", "dropped", "repeated", "left_out", "skipped_detection", "duplicates",
     }  # fmt: skip
     assert document["fps"] == {"processed": 30.0, "sent": 30.0}
     assert document["process_ms"]["p50"] == 3.0
@@ -81,7 +81,7 @@ def measured(monkeypatch):
     """Replaces the measuring by results made up by rate; returns the tasks that were asked for."""
     tasks: list[Task] = []
 
-    def fake(task, progress, clock=None):
+    def fake(task, progress, clock=None, profile=None):
         tasks.append(task)
         fps = task.config.fps
         cost = dict.fromkeys(STAGES, 1.0) | {"track": 1.0 + task.slow_ms}

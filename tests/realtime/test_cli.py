@@ -81,7 +81,7 @@ def test_no_verb_is_a_mistake_that_shows_the_help(capsys):
 MISTAKES = {
     "rnu": "Did you mean run?", "models list": "no verb 'models'", "engines list": "no verb 'engines'",
     "config delete": "no verb 'delete'", "run --fsp 3": "Did you mean --fps?",
-    "run --metrics 80": "does not know", "run --control 80": "does not know", "bench --loopback": "does not know",
+    "run --control 80": "does not know", "bench --loopback --max": "do not go together",
     "run --fps": "--fps", "run --fps fast": "--fps must be", "run --size 3x3": "--size must be",
     "run --sink stream:x": "not available in this version", "demo --fps 1e9": "--fps must be",
     "bench --seconds x": "--seconds must be", "bench --seconds nan": "--seconds must be",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,10 @@ import pytest
 import realtime.cli.devices
 import realtime.cli.doctor
 import realtime.doctor
+import realtime.doctor_devices
 from engines.errors import EngineError
 from realtime.cli import main
-from realtime.doctor import Check, check_access, check_kernels, check_weights, examine
+from realtime.doctor import Check, check_kernels, check_weights, examine
 from realtime.sinks.virtualcam import VirtualCamera
 from realtime.sources.v4l2_names import CameraFormat, CameraInfo
 
@@ -58,18 +58,6 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path):
     assert "NUMBA_CACHE_DIR" in check.fix
 
 
-def test_devices_without_permission_are_named(tmp_path, monkeypatch):
-    for name in ("video0", "video1", "null"):
-        (tmp_path / name).touch()
-    (check,) = check_access(tmp_path)
-    assert check.state == "ok"
-    monkeypatch.setattr(os, "access", lambda path, mode: path.name != "video1")
-    (check,) = check_access(tmp_path)
-    assert check.state == "failed"
-    assert "video1" in check.found
-    assert "usermod -aG video" in check.fix
-
-
 def test_one_check_that_breaks_does_not_stop_the_others(monkeypatch):
     def fails():
         raise EngineError("The runtime is not installed.", "pip install it")
@@ -82,6 +70,7 @@ def test_one_check_that_breaks_does_not_stop_the_others(monkeypatch):
         "_CHECKS",
         (("one", fails), ("two", trips), ("three", lambda: [Check("three", "ok", "")])),
     )
+    monkeypatch.setattr(realtime.doctor_devices, "device_checks", lambda attempt: ())
     one, two, three = examine()
     assert (one.state, one.fix) == ("failed", "pip install it")
     assert (two.state, "libfoo" in two.found) == ("failed", True)
@@ -99,7 +88,7 @@ def test_every_finding_that_is_not_well_has_a_fix_on_this_machine():
 @pytest.mark.parametrize(("states", "code"), [(("ok", "missing"), 0), (("ok", "failed"), 1), (("ok",), 0)])
 def test_only_what_is_needed_fails(states, code, monkeypatch, capsys):
     checks = [Check("thing", state, "found [x]", "" if state == "ok" else "mend it") for state in states]
-    monkeypatch.setattr(realtime.cli.doctor, "examine", lambda: iter(checks))
+    monkeypatch.setattr(realtime.cli.doctor, "examine", lambda attempt: iter(checks))
     assert main(["doctor"]) == code
     out = capsys.readouterr().out
     assert "found [x]" in out
@@ -115,7 +104,7 @@ CAMERA = CameraInfo(
     (CameraFormat("YUYV", (640, 480), (30.0, 15.0)), CameraFormat("MJPG", (1920, 1080), (29.97,))),
 )  # fmt: skip
 VIRTUAL = VirtualCamera(
-    "/dev/video9", "doppelcam", "v4l2loopback", False, "Another program holds it. Close it."
+    "/dev/video9", "doppelcam", "v4l2loopback", False, "Another program holds it.", "Close it."
 )
 
 
@@ -125,7 +114,7 @@ def test_devices_lists_what_to_type(monkeypatch, capsys):
     assert main(["devices"]) == 0
     out = capsys.readouterr().out
     for said in ("Büro [HD]", "/dev/v4l/by-id/usb-cam", "MJPG", "1920×1080", "29.97", "30, 15", "/dev/video9",
-                 "Another program holds it."):  # fmt: skip
+                 "Another program holds it. Close it."):  # fmt: skip
         assert said in out
     assert "\x1b" not in out
     assert main(["devices", "--json"]) == 0
@@ -133,6 +122,23 @@ def test_devices_lists_what_to_type(monkeypatch, capsys):
     assert document["cameras"][0]["stable_id"] == "/dev/v4l/by-id/usb-cam"
     assert document["cameras"][0]["formats"][0] == {"fourcc": "YUYV", "size": [640, 480], "fps": [30.0, 15.0]}
     assert document["virtual_cameras"][0]["ready"] is False
+    assert document["virtual_cameras"][0]["fix"] == "Close it."
+
+
+def test_a_device_of_many_formats_fills_no_screen(monkeypatch, capsys):
+    """Some drivers list thirty formats of the same sizes: each size is shown once for all of them."""
+    sizes = ((1920, 1080), (1280, 720), (640, 480))
+    formats = tuple(CameraFormat(f"F{n:02}", size, (30.0,)) for n in range(30) for size in sizes)
+    compressed = tuple(CameraFormat("MJPG", size, (60.0,)) for size in sizes)
+    camera = CameraInfo(0, "/dev/video0", "Many", "", formats + compressed)
+    monkeypatch.setattr(realtime.cli.devices, "list_cameras", lambda: (camera,))
+    monkeypatch.setattr(realtime.cli.devices, "list_virtual_cameras", list)
+    assert main(["devices"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "×" in line or " more" in line]
+    assert len(lines) <= 8
+    assert "MJPG" in lines[0]
+    assert any("F00" in line and "1920×1080" in line for line in lines)
+    assert any("27 more" in line for line in lines)
 
 
 def test_devices_without_any_says_how_to_get_one(monkeypatch, capsys):

@@ -126,3 +126,11 @@ def test_a_face_of_no_width_is_no_error():
     out = run(OneEuro(), np.random.default_rng(0).normal(0, 1, (5, 4, 3)).astype(np.float32))
     assert np.isfinite(out).all()
     assert np.isfinite(OneEuro()(np.zeros((4, 3), np.float32), 0.0, 5)).all()
+
+
+def test_another_number_of_points_is_a_new_beginning():
+    smooth = OneEuro()
+    few, many = np.zeros((4, 3), np.float32), np.ones((6, 3), np.float32)
+    smooth(few, 100, 0)
+    assert np.array_equal(smooth(many, 100, 33_000_000), many)
+    assert smooth(many + 1, 100, 66_000_000).shape == (6, 3)

@@ -1,6 +1,7 @@
 """``doppelcam run`` from vivid to the loopback, with a face before the camera: python -m tests.vm.live
 
-Only the face is added; everything else is what the command line makes. It says its state, line by line.
+Only the face is added; everything else is what the command line makes. It is made at once, begins when it is told a
+line, and says its state, line by line.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def main() -> int:
 
     # A child of a test may have been told to ignore Ctrl-C.
     signal.signal(signal.SIGINT, interrupted)
+    print("made")
+    sys.stdin.readline()
     session = parts.session(lambda line: print(f"preparing: {line}"))
     said = ""
     try:

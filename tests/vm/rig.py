@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,7 @@ VIVID = "/dev/video20"
 VIVID_NAME = "vivid-000-vid-cap"
 LABEL = "doppelcam"
 SMALL = (640, 360)
+FPS = 20.0
 SIZES = (SMALL, (1280, 720), (1920, 1080))
 
 BARS = (
@@ -163,7 +164,7 @@ class Sender:
 
 
 @contextlib.contextmanager
-def sending(picture: np.ndarray, device: str | None = LOOPBACK, fps: float = 10.0) -> Iterator[Sender]:
+def sending(picture: np.ndarray, device: str | None = LOOPBACK, fps: float = FPS) -> Iterator[Sender]:
     """The sink open and fed, until the block ends."""
     target = sink(device)
     target.open((picture.shape[1], picture.shape[0]), fps)
@@ -189,7 +190,7 @@ def gives_pictures(path: str) -> bool:
         device.close()
 
 
-def opencv_reads(device: str, count: int = 3) -> np.ndarray:
+def opencv_reads(device: str, count: int = 2) -> np.ndarray:
     """The last of some pictures that OpenCV, as it comes, reads."""
     capture = cv2.VideoCapture(device, cv2.CAP_V4L2)
     try:
@@ -202,7 +203,7 @@ def opencv_reads(device: str, count: int = 3) -> np.ndarray:
         capture.release()
 
 
-def ffmpeg_reads(device: str, size: tuple[int, int], count: int = 3) -> np.ndarray:
+def ffmpeg_reads(device: str, size: tuple[int, int], count: int = 2) -> np.ndarray:
     """The last of some pictures that ffmpeg reads, RGB. It is told no format: it takes what the device has."""
     line = ["ffmpeg", "-v", "error", "-f", "v4l2", "-i", device, "-frames:v", str(count), "-f", "rawvideo",
             "-pix_fmt", "rgb24", "-"]  # fmt: skip
@@ -214,19 +215,32 @@ def ffmpeg_reads(device: str, size: tuple[int, int], count: int = 3) -> np.ndarr
 
 
 @contextlib.contextmanager
-def program(*arguments: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Another Python program of these tests; it is killed at the end, if it still runs."""
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", *arguments],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
-        env={**os.environ, **(env or {})},
-    )  # fmt: skip
+def forked(body: Callable[[], object]) -> Iterator[int]:
+    """Another process, which does ``body``; it is killed at the end, if it still runs. Gives its number.
+
+    A fork, because a new Python takes seconds here. OpenCV has no threads of its own in these tests.
+    """
+    child = os.fork()
+    if child == 0:
+        try:
+            body()
+        finally:
+            os._exit(0)
     try:
-        yield process
+        yield child
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def feed(device: str) -> None:
+    """Feeds a virtual camera for ever; for another process, to be killed."""
+    target = sink(device)
+    target.open(SMALL, FPS)
+    while True:
+        target.send(frame(bars(SMALL)))
+        time.sleep(1 / FPS)
 
 
 @contextlib.contextmanager

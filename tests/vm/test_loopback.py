@@ -57,13 +57,13 @@ def test_a_second_start_and_another_size_need_no_help(loopback):
 @pytest.mark.parametrize("watched", [False, True])
 def test_a_second_start_after_kill_9(loopback, watched):
     """With a program that goes on showing the camera, too: it sees the new start, in the same window."""
-    with rig.program("tests.vm.feed", loopback, "640x360", "10") as other:
-        assert other.stdout.readline() == "sending\n"
+    with rig.forked(lambda: rig.feed(loopback)) as other:
+        rig.eventually(lambda: rig.gives_pictures(loopback), "the other one sends")
         capture = cv2.VideoCapture(loopback, cv2.CAP_V4L2) if watched else None
         if capture is not None:
             assert capture.read()[0]
-        other.send_signal(signal.SIGKILL)
-        other.wait()
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
     if capture is not None:
         (camera,) = list_virtual_cameras()
         assert camera.ready, camera.why_not
@@ -89,11 +89,11 @@ def test_another_size_while_a_program_watches_is_refused_and_said(loopback):
 
 
 def test_a_device_that_another_program_feeds_is_busy(loopback):
-    with rig.program("tests.vm.feed", loopback, "640x360", "10") as other:
-        assert other.stdout.readline() == "sending\n"
+    with rig.forked(lambda: rig.feed(loopback)) as other:
+        rig.eventually(lambda: rig.gives_pictures(loopback), "the other one sends")
         text = refused(loopback)
-        assert f"Another doppelcam (process {other.pid}) feeds" in text
-        assert f"kill {other.pid}" in text
+        assert f"Another doppelcam (process {other}) feeds" in text
+        assert f"kill {other}" in text
         (camera,) = list_virtual_cameras()
         assert not camera.ready
         # It is the other one's picture that is seen, undisturbed.
@@ -109,11 +109,21 @@ def test_without_exclusive_caps_it_is_told_apart(version):
     assert "exclusive_caps" in camera.why_not
 
 
-def test_a_device_that_a_stranger_feeds_is_busy(loopback):
-    line = ["-f", "lavfi", "-i", "testsrc=s=320x240:r=10", "-pix_fmt", "yuv420p", "-f", "v4l2", loopback]
+def test_a_device_that_a_stranger_feeds_is_busy(newest_loopback):
+    line = [
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc=s=320x240:r=10",
+        "-pix_fmt",
+        "yuv420p",
+        "-f",
+        "v4l2",
+        newest_loopback,
+    ]
     with rig.ffmpeg(line):
         rig.eventually(lambda: not list_virtual_cameras()[0].ready, "ffmpeg sends")
-        text = refused(loopback)
+        text = refused(newest_loopback)
         assert "Another program feeds" in text
         assert "fuser" in text
     rig.eventually(lambda: list_virtual_cameras()[0].ready, "ffmpeg has let go")
@@ -134,8 +144,8 @@ def test_a_device_that_is_not_there(newest_loopback):
 def as_nobody(body):
     """What ``body`` returns, or the error it raises, as a user without any group."""
     reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def child():
         try:
             os.setgroups([])
             os.setgid(65534)
@@ -144,15 +154,12 @@ def as_nobody(body):
         except BaseException as error:
             said = str(error)
         os.write(writing, said.encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return said
+
+    with rig.forked(child), os.fdopen(reading) as pipe:
+        os.close(writing)
+        return pipe.read()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_without_permission_the_group_is_named(newest_loopback, vivid):
     for path in (newest_loopback, vivid):
         Path(path).chmod(0o660)
@@ -175,13 +182,13 @@ def test_permission_that_is_taken_away_does_not_stop_a_stream(newest_loopback):
         assert rig.off_by(rig.opencv_reads(newest_loopback)) <= 3
 
 
-def test_programs_that_look_every_moment_disturb_nobody(loopback):
+def test_programs_that_look_every_moment_disturb_nobody(newest_loopback):
     """Some ask every camera every few seconds what it is: whoever shows it meanwhile sees nothing of that."""
     with rig.sending(BARS) as sender:
-        capture = cv2.VideoCapture(loopback, cv2.CAP_V4L2)
+        capture = cv2.VideoCapture(newest_loopback, cv2.CAP_V4L2)
         try:
             for _ in range(5):
-                rig.shell(f"v4l2-ctl -d {loopback} --all --list-formats-ext")
+                rig.shell(f"v4l2-ctl -d {newest_loopback} --all --list-formats-ext")
                 before = sender.sent
                 for _ in range(3):
                     ok, picture = capture.read()
@@ -192,15 +199,15 @@ def test_programs_that_look_every_moment_disturb_nobody(loopback):
             capture.release()
 
 
-def test_readers_that_come_and_go_see_the_right_picture_each_time(loopback):
+def test_readers_that_come_and_go_see_the_right_picture_each_time(newest_loopback):
     with rig.sending(BARS) as sender:
         for _ in range(5):
             before = sender.sent
-            assert rig.off_by(rig.opencv_reads(loopback, 1)) <= 3
+            assert rig.off_by(rig.opencv_reads(newest_loopback, 1)) <= 3
             rig.eventually(lambda before=before: sender.sent > before + 1, "it goes on")
 
 
-def test_frames_come_in_the_order_they_were_sent(loopback):
+def test_frames_come_in_the_order_they_were_sent(newest_loopback):
     """The number of each frame is in its pixels; readers may miss some, and see none twice in another order."""
     with rig.sending(np.zeros((360, 640, 3), np.uint8), fps=20) as sender:
 
@@ -212,7 +219,7 @@ def test_frames_come_in_the_order_they_were_sent(loopback):
                     picture[:, bit * 40 : bit * 40 + 40] = 255
             return picture
 
-        capture = cv2.VideoCapture(loopback, cv2.CAP_V4L2)
+        capture = cv2.VideoCapture(newest_loopback, cv2.CAP_V4L2)
         seen = []
         for n in range(1, 40):
             sender.picture = number(n)

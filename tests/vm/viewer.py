@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import subprocess
 import threading
 import time
@@ -15,6 +17,10 @@ from tests.vm.face import SIZE, Lookout
 
 BARE = 0.7
 """From this likeness on, it is the face that nobody should see."""
+
+_SLOWEST = 2.0
+"""Longest gap a viewer may see, s. It is ten periods: emulated processors are slow, and a driver that is waited for
+would make it ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +75,26 @@ class Viewer:
         if self._process.stdout is not None:
             self._process.stdout.close()
 
-    def keep(self, folder: Path, name: str, since: float) -> None:
-        """Leaves a strip of what was seen, for a person to look at."""
-        seen = self.since(since)
-        if seen:
-            picked = [seen[number * (len(seen) - 1) // 7].grey for number in range(8)]
-            cv2.imwrite(
-                str(folder / f"{name}.png"), cv2.hconcat([cv2.resize(one, (240, 135)) for one in picked])
-            )
+    def nobody_was_seen(self, since: float, fps: float, name: str) -> None:
+        """No picture since then shows the bare face, and they never stopped coming.
+
+        Args:
+            since: From when on, s.
+            fps: How many come a second.
+            name: Of the strip of pictures that is left for a person to look at.
+        """
+        seen, now = self.since(since), time.monotonic()
+        if folder := os.environ.get("VCAM_VM_OUT"):
+            _keep(seen, Path(folder) / f"{name}.png")
+        assert max(one.likeness for one in seen) < BARE
+        gaps = [
+            after - before for before, after in itertools.pairwise([since, *(one.at for one in seen), now])
+        ]
+        assert max(gaps) < _SLOWEST, f"{name}: a gap of {max(gaps):.1f} s"
+        assert len(seen) > 0.5 * fps * (now - since), f"{name}: {len(seen)} in {now - since:.1f} s"
+
+
+def _keep(seen: list[Seen], path: Path) -> None:
+    picked = [seen[number * (len(seen) - 1) // 7].grey for number in range(8)] if seen else []
+    if picked:
+        cv2.imwrite(str(path), cv2.hconcat([cv2.resize(one, (240, 135)) for one in picked]))

@@ -19,6 +19,8 @@ VCAM_VM_DIR=${VCAM_VM_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/doppelcam-vm}
 VCAM_VM_CPUS=${VCAM_VM_CPUS:-$(nproc)}
 VCAM_VM_MEMORY=${VCAM_VM_MEMORY:-3072}
 VCAM_VM_ACCEL=${VCAM_VM_ACCEL:-tcg}
+# Without AVX2, whose emulation in qemu 7.2 gives wrong results: NumPy's argsort crashes with it.
+VCAM_VM_CPU=${VCAM_VM_CPU:-Nehalem}
 VCAM_VM_LOOPBACK=${VCAM_VM_LOOPBACK:-devices=1 video_nr=10 exclusive_caps=1 card_label=doppelcam}
 VCAM_VM_VERSION=${VCAM_VM_VERSION:-}
 VCAM_VM_VIVID=${VCAM_VM_VIVID:-n_devs=1 node_types=0x1 num_inputs=1 input_types=0 vid_cap_nr=20}
@@ -90,7 +92,7 @@ run() {
         folders+=(-fsdev "local,id=out$number,path=$folder,security_model=none"
                   -device "virtio-9p-pci,fsdev=out$number,mount_tag=out$number")
     done
-    local accel=(-accel "tcg,thread=multi,tb-size=1024" -cpu max)
+    local accel=(-accel "tcg,thread=multi,tb-size=1024" -cpu "$VCAM_VM_CPU")
     [ "$VCAM_VM_ACCEL" != kvm ] || accel=(-accel kvm -cpu host)
 
     timeout -k 10 "$limit" qemu-system-x86_64 "${accel[@]}" -M q35 -smp "$VCAM_VM_CPUS" -m "$VCAM_VM_MEMORY" \

@@ -119,6 +119,7 @@ def test_the_numbers_are_there_before_the_first_frame(sink):
         "p95_ms": 16.55,
         "p99_ms": 16.91,
         "max_ms": 17.0,
+        "recent_ms": 13.5,
         "budget_ms": 12.0,
         "over": 5,
     }

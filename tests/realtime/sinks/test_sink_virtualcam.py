@@ -16,6 +16,12 @@ from tests.realtime.sinks.pictures import bar_colours, bars, frame
 SIZE = (192, 64)
 
 
+@pytest.fixture(autouse=True)
+def _no_claims(tmp_path, monkeypatch):
+    """Where nobody has noted anything, and nothing is noted that a real session would find."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
 @pytest.fixture
 def sysfs(tmp_path):
     return make_sysfs(tmp_path, video0="Webcam", video10=("doppelcam", True))
@@ -98,6 +104,44 @@ def test_an_old_device_whose_writer_was_killed_is_mended_at_the_start(sysfs):
     sink.open(SIZE, 30)
     assert device.mended == 1
     sink.close()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_old_device_whose_writer_was_killed_while_a_reader_stays(tmp_path, monkeypatch, ours):
+    """It looks as if it were being fed. Only if the dead writer was one of ours is it safe to take it over."""
+    sysfs = make_sysfs(tmp_path, "Y,N,N,N", video10=("doppelcam", True))
+    device = LoopbackDevice(old=True)
+    kernel = FakeKernel(video10=device)
+    monkeypatch.setattr(virtualcam.Claim, "left_behind", lambda self: ours and device.mended == 0)
+    reader = device.open()
+    killed = kernel.factory(*SIZE, 30, "/dev/video10")
+    killed.send(np.zeros(SIZE[0] * SIZE[1] * 3 // 2, np.uint8))
+    killed.close()
+    assert device.caps() == 0x1
+    (camera,) = list_virtual_cameras(sysfs=sysfs, kernel=kernel, platform="linux")
+    assert (camera.ready, device.mended) == (ours, 0), "looking changes nothing"
+    if ours:
+        sink = sink_for(kernel, sysfs)
+        sink.open(SIZE, 30)
+        sink.send(frame(bars()))
+        assert len(device.pictures) == 2
+        sink.close()
+    else:
+        assert "Another program" in refused(sink_for(kernel, sysfs))
+        assert device.mended == 0
+    device.close(reader)
+
+
+def test_another_doppelcam_is_named(sysfs, monkeypatch):
+    device = LoopbackDevice()
+    kernel = FakeKernel(video10=device)
+    other = kernel.factory(*SIZE, 30, "/dev/video10")
+    other.send(np.zeros(SIZE[0] * SIZE[1] * 3 // 2, np.uint8))
+    monkeypatch.setattr(virtualcam.Claim, "owner", lambda self: 4321)
+    text = refused(sink_for(kernel, sysfs))
+    assert "Another doppelcam (process 4321)" in text
+    assert "kill 4321" in text
+    other.close()
 
 
 def test_a_new_device_is_never_mended(sysfs):
@@ -376,7 +420,8 @@ def test_listing_says_what_is_ready_and_why_not(tmp_path):
     for camera, word in zip(
         cameras[1:], ["exclusive_caps", "usermod", "Another program", "no device", "gone"], strict=True
     ):
-        assert word in camera.why_not
+        assert word in f"{camera.why_not} {camera.fix}"
+        assert camera.fix
     assert not kernel.files
 
 

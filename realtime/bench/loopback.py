@@ -1,0 +1,177 @@
+"""From glass to virtual camera: frame numbers are painted into the pixels and read back by a second process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from engines.errors import DeviceError
+from realtime.bench.measure import Task
+from realtime.bench.result import Result
+from realtime.bench.shared import SharedPicture, SharedSink
+from realtime.frame import Frame
+from realtime.sinks.base import Sink
+from realtime.sinks.virtualcam import VirtualCamera, list_virtual_cameras
+from realtime.sources.base import Source
+from realtime.sources.pattern import encode_number
+
+_PATIENCE_S: Final = 20.0
+MEMORY: Final = "shared memory"
+
+Measure = Callable[[Task, Callable[[Source], Source], Sequence[Sink]], Result]
+"""Measures a task with its source wrapped, and with more sinks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loopback:
+    """What the second process saw of the frames that were measured, ms from capture.
+
+    Attributes:
+        through: ``shared memory``, or the path of the device.
+        seen: How many frames it saw.
+        backwards: How often an older one came after a newer one.
+        p50: Half were seen sooner.
+        p95: 95 of 100 were.
+        p99: 99 of 100 were.
+        max: All were.
+        agrees: Whether p50 and that of *frame age* are less than a period apart: the one says what the other does.
+    """
+
+    through: str
+    seen: int
+    backwards: int
+    p50: float
+    p95: float
+    p99: float
+    max: float
+    agrees: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """As in the document of ``bench --json``."""
+        values = asdict(self)
+        return {
+            (f"{name}_ms" if isinstance(value, float) else name): round(value, 3)
+            if isinstance(value, float)
+            else value
+            for name, value in values.items()
+        }
+
+
+class Numbered:
+    """Paints its number into every frame of a source, and remembers when it was taken.
+
+    Args:
+        source: The one behind it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.name, self.device = source.name, source.device
+        self.size, self.fps = source.size, source.fps
+        self.taken: list[int] = []
+        """When each frame was captured, ns, by its number."""
+
+    def open(self) -> None:
+        """See :class:`~realtime.sources.base.Source`."""
+        self._source.open()
+        self.size, self.fps = self._source.size, self._source.fps
+
+    def read(self) -> Frame | None:
+        """See :class:`~realtime.sources.base.Source`."""
+        frame = self._source.read()
+        if frame is not None:
+            encode_number(frame.image, len(self.taken))
+            self.taken.append(frame.captured_ns)
+        return frame
+
+    def close(self) -> None:
+        """See :class:`~realtime.sources.base.Source`."""
+        self._source.close()
+
+
+def measure_loopback(
+    task: Task,
+    asked: str,
+    measure: Measure,
+    cameras: Callable[[], Sequence[VirtualCamera]] | None = None,
+) -> tuple[Result, Loopback]:
+    """Measures a task, and what another process sees of it.
+
+    Args:
+        task: What to measure. Its sink is replaced.
+        asked: A device to go through; empty for the first virtual camera that is ready, or else shared memory.
+        measure: Measures.
+        cameras: Lists virtual cameras; those of this machine by default.
+
+    Raises:
+        DeviceError: The device cannot be used, or nothing was seen.
+    """
+    found = [] if asked else (cameras or list_virtual_cameras)()
+    device = asked or next((one.path for one in found if one.ready and one.path.startswith("/dev/")), "")
+    picture = SharedPicture.make()
+    numbered: list[Numbered] = []
+
+    def watch(source: Source) -> Source:
+        numbered.append(Numbered(source))
+        return numbered[0]
+
+    try:
+        reader = _start(picture.path, device)
+        try:
+            sinks = [] if device else [SharedSink(picture)]
+            config = replace(task.config, sink=(f"virtualcam:{device}",) if device else ())
+            result = measure(replace(task, config=config), watch, sinks)
+        finally:
+            picture.stop()
+            seen = _stop(reader)
+    finally:
+        picture.close()
+    return result, _compare(seen, numbered[0].taken, result, device or MEMORY)
+
+
+def _start(picture: Path, device: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "realtime.bench.reader", str(picture), *([device] if device else [])]
+    paths = os.pathsep.join(path or os.curdir for path in sys.path)
+    # This very Python, and no shell.
+    return subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+
+
+def _stop(reader: subprocess.Popen[str]) -> list[tuple[int, int]]:
+    try:
+        out, said = reader.communicate(timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        reader.kill()
+        reader.communicate()
+        raise DeviceError("The process that reads the picture back does not end.", "Try again.") from None
+    if reader.returncode:
+        why = said.strip().splitlines()[-1] if said.strip() else f"exit code {reader.returncode}"
+        raise DeviceError(f"The picture could not be read back: {why}.", "See: doppelcam doctor")
+    return [(int(number), int(at)) for number, at in (row.split() for row in out.splitlines())]
+
+
+def _compare(seen: Sequence[tuple[int, int]], taken: Sequence[int], result: Result, through: str) -> Loopback:
+    """Only frames of the time that was measured count: the newest ones, as many as there were."""
+    last = len(taken)
+    first = last - result.report.counts.get("captured", 0)
+    valid = [(number, at) for number, at in seen if first <= number < last]
+    if not valid:
+        raise DeviceError(
+            f"No frame was seen in {through} by another process.",
+            "See whether it works at all: doppelcam doctor",
+        )
+    numbers = np.array([number for number, _ in valid])
+    ages = np.array([at - taken[number] for number, at in valid]) / 1e6
+    p50, p95, p99 = (float(value) for value in np.percentile(ages, (50, 95, 99)))
+    agrees = abs(p50 - result.report.frame_age.p50) < 1000 / result.fps
+    backwards = int(np.count_nonzero(np.diff(numbers) < 0))
+    return Loopback(through, len(valid), backwards, p50, p95, p99, float(ages.max()), agrees)
