@@ -108,7 +108,9 @@ class Meter:
         window: How many of the latest durations the percentiles are taken from. Memory does not grow.
     """
 
-    def __init__(self, now_ns: int, budget_ms: Mapping[str, float] = DEFAULT_BUDGET_MS, window: int = 1 << 15) -> None:
+    def __init__(
+        self, now_ns: int, budget_ms: Mapping[str, float] = DEFAULT_BUDGET_MS, window: int = 1 << 15
+    ) -> None:
         self._stages = {stage: _Series(window, budget_ms.get(stage, 0.0)) for stage in STAGES}
         self._process = _Series(window)
         self._age = _Series(window)

@@ -36,7 +36,11 @@ def main(arguments: Sequence[str]) -> int:
     except subprocess.CalledProcessError as error:
         print(f"error: {' '.join(map(str, error.cmd))} failed; its own words are above.", file=sys.stderr)
         return 1
-    command = [python, "-m", *(["pytest", "-n", "auto", *arguments[1:]] if testing else ["realtime", *arguments])]
+    command = [
+        python,
+        "-m",
+        *(["pytest", "-n", "auto", *arguments[1:]] if testing else ["realtime", *arguments]),
+    ]
     try:
         # The demo leaves its video where the user stands; tests are found from the checkout.
         return subprocess.call(command, cwd=ROOT if testing else None, env=environment())
@@ -61,7 +65,9 @@ def prepare(extra: str) -> Path:
         make_environment()
     print(f"Installing doppelcam[{extra}] into {VENV} (once) …", file=sys.stderr, flush=True)
     quiet = ["--quiet", "--disable-pip-version-check"]
-    subprocess.run([python, "-m", "pip", "install", *quiet, "-e", f"{ROOT}[{extra}]"], check=True, stdout=sys.stderr)
+    subprocess.run(
+        [python, "-m", "pip", "install", *quiet, "-e", f"{ROOT}[{extra}]"], check=True, stdout=sys.stderr
+    )
     STAMP.write_text("\n".join([*done, wanted]) + "\n", "utf-8")
     return python
 

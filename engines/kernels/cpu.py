@@ -209,11 +209,14 @@ def warm_up(progress: Callable[[str], None]) -> None:
     image: Image = np.zeros((8, 8, 3), np.uint8)
     texture: Array = np.zeros((8, 8, 4), np.uint8)
     points: Floats = np.zeros((3, 3), np.float32)
+    # The canonical triangles are read-only, and to Numba that is another type.
+    fixed = corners.copy()
+    fixed.flags.writeable = False
     jobs: list[tuple[str, Callable[[], None]]] = [
         ("composite", lambda: composite(image, texture, xy, xy, np.ones((3, 4), np.float32), corners)),
-        ("interpolate", lambda: interpolate(np.zeros((8, 8, 2), np.float32), xy, xy, corners)),
+        ("interpolate", lambda: interpolate(np.zeros((8, 8, 2), np.float32), xy, xy, fixed)),
         ("weigh", lambda: weigh(np.zeros((3, 3), np.float32), points, points.copy())),
-        ("facing", lambda: facing(points, corners, points.copy(), np.zeros(3, np.float32))),
+        ("facing", lambda: facing(points, fixed, points.copy(), np.zeros(3, np.float32))),
     ]
     for number, (name, job) in enumerate(jobs, 1):
         progress(f"kernel {number}/{len(jobs)}: {name}")
