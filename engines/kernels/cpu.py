@@ -13,10 +13,16 @@ import numpy as np
 from numba import njit
 
 from engines.faces import Array, Floats, Image
-from engines.kernels.span import BLOCK, FIXED, shade_blocks, shade_pixels
+from engines.kernels.span import BLOCK, FIXED, prefetch, shade_blocks, shade_pixels
 
 _LARGEST = 1e30
 """Twice the area, in pixels, of a triangle that is certainly a mistake."""
+_AHEAD = 6
+"""How many triangles ahead the frame's memory is brought near."""
+_BROUGHT = 256.0
+"""Pixels; larger triangles have long rows, which the processor follows by itself."""
+_LINE = 64
+"""Bytes of a cache line, or half of one."""
 
 _njit = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
@@ -34,6 +40,27 @@ def _within(low, high, size):  # type: ignore[no-untyped-def]
     # Bounded while still a float: an integer too large to hold is no number at all.
     first = int(min(float(size), max(0.0, math.ceil(low))))
     return first, int(min(float(size), max(0.0, math.floor(high) + 1.0)))
+
+
+@_njit
+def _bring(target, row_bytes, width, height, xy, corners):  # type: ignore[no-untyped-def]
+    """Has the part of the image under a triangle brought near.
+
+    The frame lies in the cache of the core that captured it. A triangle's rows are short, so that no processor guesses
+    what comes next, and each would be waited for.
+    """
+    ax, ay, bx, by = xy[corners[0], 0], xy[corners[0], 1], xy[corners[1], 0], xy[corners[1], 1]
+    cx, cy = xy[corners[2], 0], xy[corners[2], 1]
+    left, right = max(0.0, min(ax, min(bx, cx))), min(width - 1.0, max(ax, max(bx, cx)))
+    top, bottom = max(0.0, min(ay, min(by, cy))), min(height - 1.0, max(ay, max(by, cy)))
+    # What is not finite fails one of these.
+    if not (left <= right <= left + _BROUGHT and top <= bottom <= top + _BROUGHT):
+        return
+    start, end = np.uintp(int(left) * 3), np.uintp(int(right) * 3 + 3)
+    for y in range(int(top), int(bottom) + 1):
+        row = target + np.uintp(y * row_bytes)
+        for offset in range(start, end + np.uintp(_LINE - 1), _LINE):
+            prefetch(row + np.uintp(offset))
 
 
 @_njit
@@ -59,6 +86,8 @@ def composite(image, texture, xy, uv, gain, triangles):  # type: ignore[no-untyp
         np.int32((texture.shape[0] - 1) * FIXED - 1),
     )
     for t in range(triangles.shape[0]):
+        if t + _AHEAD < triangles.shape[0]:
+            _bring(target, row_bytes, width, height, xy, triangles[t + _AHEAD])
         a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
         ax, ay = float(xy[a, 0]), float(xy[a, 1])
         bx, by = float(xy[b, 0]), float(xy[b, 1])

@@ -227,5 +227,25 @@ def _span(pixels: int):  # type: ignore[no-untyped-def]
     return shade
 
 
+@intrinsic
+def prefetch(typing_context, address):  # type: ignore[no-untyped-def]
+    """Has a cache line brought near that is going to be written.
+
+    Args:
+        typing_context: Numba's.
+        address: Any address in it. One that may not be read is no fault: it is a hint.
+    """
+
+    def build(context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
+        pointer = _BYTE.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        # For writing, to be kept in every cache, as data.
+        builder.call(hint, [builder.inttoptr(arguments[0], pointer), _INT(1), _INT(3), _INT(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.uintp), build
+
+
 shade_blocks = _span(BLOCK)
 shade_pixels = _span(1)
