@@ -60,7 +60,7 @@ def _bring(target, row_bytes, width, height, xy, corners):  # type: ignore[no-un
     for y in range(int(top), int(bottom) + 1):
         row = target + np.uintp(y * row_bytes)
         for offset in range(start, end + np.uintp(_LINE - 1), _LINE):
-            prefetch(row + np.uintp(offset))
+            prefetch(row + np.uintp(offset))  # type: ignore[call-arg]
 
 
 @_njit
