@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from engines.errors import UsageError
 from realtime.frame import Frame, Kind
-from realtime.pipeline import Outcome
+from realtime.outcome import Outcome
 from realtime.slate import LOOKING, Slate
 from realtime.veil import Veil
 

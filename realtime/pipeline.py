@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from realtime.budget import Meter
 from realtime.clock import Clock
 from realtime.frame import Frame
 from realtime.label import Label
+from realtime.outcome import Outcome
 from realtime.repeats import Repeats
 
 log = logging.getLogger(__name__)
@@ -54,25 +55,6 @@ class FaceTracker(Protocol):
     def close(self) -> None:
         """Frees everything; may be called twice."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one frame.
-
-    Attributes:
-        frame: The frame that came in, painted. Half painted when something failed. Of a frame that is the same as
-            the one before, the picture that was painted then, which is shared and must not be written to.
-        faces: How many faces were chosen to be swapped.
-        trusted: There was a face, every one of them was swapped and blended with finite numbers, and nobody who
-            was swapped a moment ago is missing.
-        error: Why it is not trusted; None when there simply was no face.
-    """
-
-    frame: Frame
-    faces: int
-    trusted: bool
-    error: DoppelcamError | None = None
 
 
 class Pipeline:

@@ -6,13 +6,11 @@ Cameras repeat frames when the light is low and the exposure longer than a frame
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from realtime.frame import Frame
+from realtime.outcome import Outcome
 from realtime.probe import Probe
-
-if TYPE_CHECKING:
-    from realtime.pipeline import Outcome
 
 _LARGEST: Final = 2
 _MEAN: Final = 0.02

@@ -9,7 +9,7 @@ from engines.errors import UsageError
 from realtime import slate
 from realtime.frame import Kind
 from realtime.guard import POLICIES, Guard
-from realtime.pipeline import Outcome
+from realtime.outcome import Outcome
 from tests.realtime.fakes import FACE, MS, SECOND, SIZE, SKIN, looks_like_the_live_face, make_frame, picture
 
 
