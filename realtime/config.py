@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -43,6 +44,7 @@ class Config:
         offline: Every frame of a file, none dropped, as fast as it goes.
         detect_every: Frames from one look for new faces to the next.
         landmarks: 468, or 478 with refined lips, lids and irises.
+        others: ``veil`` pixelates faces that are followed and not swapped, ``bare`` leaves them.
         shape: How far the live face takes on the photo's proportions, 0…1.
         eyes: ``mixed``, ``live`` or ``photo``.
         mouth: ``live`` or ``photo``.
@@ -67,6 +69,7 @@ class Config:
     offline: bool = False
     detect_every: int = 10
     landmarks: int = 468
+    others: str = "veil"
     shape: float = 0.8
     eyes: str = "mixed"
     mouth: str = "live"
@@ -185,6 +188,8 @@ def _spec(
     def read(value: Any) -> str:
         text = _text(value)
         kind, colon, target = text.partition(":")
+        if kind in needs_target and target:
+            _path(target)
         if kind == "stream":
             raise Wrong("'stream' is not available in this version")
         if kind not in kinds or (colon and not target):
@@ -203,7 +208,7 @@ def _many(item: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
         values = value if isinstance(value, list | tuple) else [value]
         items = tuple(item(one) for one in values)
         if not items or len(set(items)) < len(items):
-            raise Wrong("the same one is given twice" if items else "")
+            raise Wrong("the same one is given twice") if items else ValueError
         return items
 
     return read
@@ -296,6 +301,8 @@ OPTIONS: Final = (
            "look for new faces every N frames", _whole(1, 600), "N"),
     Option("landmarks", "468 or 478",
            "landmarks of a face; 478 refines lips and lids at twice the cost", _landmarks, "N"),
+    Option("others", "veil or bare",
+           "faces that are seen and not swapped: veil pixelates them", _one_of("veil", "bare"), "HOW"),
     Option("shape", "a number from 0 to 1",
            "how far your face takes on the photo's proportions", _number(0, 1), "0…1"),
     Option("eyes", "mixed, live or photo",
@@ -340,6 +347,11 @@ def contradiction(config: Config) -> str:
         return "offline is over before anybody asks: metrics do not go with it."
     if config.offline and config.duration is not None:
         return "offline ends with the file: duration does not go with it."
+    if config.offline and config.fps is not None:
+        return "offline keeps every frame at the file's own rate: fps does not go with it."
+    files = [sink.partition(":")[2] for sink in config.sink if sink.startswith("file:")]
+    if any(_same_file(one, other) for one, other in combinations(files, 2)):
+        return "two sinks write the same file."
     source = config.source.partition(":")
     if source[0] == "file" and any(
         sink.partition(":")[0] == "file" and _same_file(sink.partition(":")[2], source[2])
@@ -350,4 +362,4 @@ def contradiction(config: Config) -> str:
 
 
 def _same_file(one: str, other: str) -> bool:
-    return Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+    return _path(one).resolve() == _path(other).resolve()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from engines.errors import UsageError
+from engines.errors import DoppelcamError, UsageError
 from engines.swap.base import Progress
 from realtime.budget import Meter, Report
 from realtime.capture import Fit
@@ -100,6 +100,8 @@ def _every_frame(
         meter.count("captured")
         shown = guard.judge(pipeline.process(frame), media_ns)
         meter.count("processed")
+        if shown.kind is Kind.LIVE:
+            raise DoppelcamError("A picture that nobody had judged reached the output; it was not written.")
         began = now()
         for sink in sinks:
             sink.send(shown)

@@ -14,6 +14,7 @@ from engines.errors import DoppelcamError, EngineError
 from engines.faces import Face, Image
 from engines.swap.base import AnySwapper, Progress
 from realtime.budget import Meter
+from realtime.bystanders import cover
 from realtime.clock import Clock
 from realtime.frame import Frame
 from realtime.label import Label
@@ -34,6 +35,11 @@ class FaceTracker(Protocol):
     """
 
     skipped_detections: int
+
+    @property
+    def others(self) -> Sequence[Face]:
+        """Faces of the last frame that are followed and were not chosen."""
+        ...
 
     @property
     def lost(self) -> bool:
@@ -68,6 +74,7 @@ class Pipeline:
         label: The mark painted into trusted frames; None for no mark.
         most_failures: Frames in a row that may fail before :meth:`process` gives up.
         repeats: Tells frames that were there before; None works on every frame.
+        cover_others: Whether faces that are followed and not chosen are pixelated.
     """
 
     def __init__(
@@ -79,8 +86,10 @@ class Pipeline:
         label: Label | None,
         most_failures: int = MOST_FAILURES,
         repeats: Repeats | None = None,
+        cover_others: bool = True,
     ) -> None:
         self._tracker = tracker
+        self._cover_others = cover_others
         self._swapper = swapper
         self._meter = meter
         self._clock = clock
@@ -170,6 +179,9 @@ class Pipeline:
     def _paint(self, frame: Frame, began: int) -> int:
         now, swapper, image = self._clock.now_ns, self._swapper, frame.image
         faces = self._tracker.track(image, frame.captured_ns)
+        if self._cover_others:
+            for other in self._tracker.others:
+                cover(image, other)
         at = now()
         self._meter.stage("track", at - began)
         swap_ns = blend_ns = 0
@@ -177,6 +189,9 @@ class Pipeline:
             if not (all_finite(face.points) and math.isfinite(face.presence)):
                 raise EngineError("The tracker gave a face that is not made of numbers.")
             layer = swapper.swap(image, face)
+            if layer is None:
+                # Turned away so far, or so mistaken, that the new face would not cover the real one.
+                return 0
             if not all_finite(layer):
                 raise EngineError(f"The swapper {swapper.name} gave a face that is not made of numbers.")
             swapped = now()

@@ -30,8 +30,10 @@ ACQUIRE: Final = 0.7
 """Presence a newly found face must have."""
 _STILL: Final = 0.012
 """Moves below this part of the crop's side, and turns below twice as many radians, leave the crop where it is."""
-_MISSED_NS: Final = 1_500_000_000
-"""How long a face that is not seen any more counts as there; after that it has left the picture."""
+_LEFT_NS: Final = 1_500_000_000
+_HIDDEN_NS: Final = 30_000_000_000
+"""How long a face that is not seen any more counts as there, if it was at the border of the picture when it went, and
+if it was not: who leaves, leaves over the border; who is hidden or turned away is still there."""
 
 
 class HasNetwork(Protocol):
@@ -106,7 +108,7 @@ class _Gone:
     """A face that was followed and is not seen any more."""
 
     region: Region
-    since_ns: int
+    until_ns: int
 
 
 class Tracker:
@@ -137,6 +139,8 @@ class Tracker:
         """How often a detector ran."""
         self.skipped_detections = 0
         """Frames in which none did."""
+        self.others: Sequence[Face] = ()
+        """Faces of the last frame that are followed and were not chosen."""
         self.plain = False
         """Whether to read fewer landmarks, where the networks for that were opened. Tracks go on."""
 
@@ -187,6 +191,7 @@ class Tracker:
             self.skipped_detections += 1
         chosen = self._selector.choose(faces, (image.shape[1], image.shape[0]), now_ns)
         self._chosen = {face.track for face in chosen}
+        self.others = [face for face in faces if face.track not in self._chosen]
         return chosen
 
     def close(self) -> None:
@@ -205,9 +210,9 @@ class Tracker:
                 continue
             kept.append(track)
             faces.append(self._face(track, found, now_ns))
-        self._gone = [gone for gone in self._gone if now_ns - gone.since_ns < _MISSED_NS]
+        self._gone = [gone for gone in self._gone if now_ns < gone.until_ns]
         self._gone += [
-            _Gone(track.region, now_ns)
+            _Gone(track.region, now_ns + (_LEFT_NS if _at_border(track.region, image) else _HIDDEN_NS))
             for track in self._tracks
             if track.number in self._chosen and track not in kept
         ]
@@ -218,8 +223,8 @@ class Tracker:
         self.detections += 1
         near = networks.near.detect(image)
         found = self._acquired(near, networks, image, now_ns, known)
-        if not found and not any(_covers(track.region, seen) for track in self._tracks for seen in near):
-            # The first detector saw nobody, or took something else for a face.
+        if not found:
+            # The first detector saw nobody new: there may be somebody further away.
             found = self._acquired(networks.far.detect(image), networks, image, now_ns, known)
         return found
 
@@ -282,6 +287,13 @@ def steady(before: Region, now: Region) -> Region:
     near = max(abs(now.x - before.x), abs(now.y - before.y)) < _STILL * before.size
     like = abs(now.size / before.size - 1) < 2 * _STILL and abs(now.angle - before.angle) < 2 * _STILL
     return before if near and like else now
+
+
+def _at_border(region: Region, image: Image) -> bool:
+    """Whether a face was about to leave the picture."""
+    height, width = image.shape[:2]
+    reach = region.size / 2
+    return not (reach < region.x < width - reach and reach < region.y < height - reach)
 
 
 def _same_place(before: Region, now: Region) -> bool:

@@ -22,7 +22,7 @@ def _runtime() -> Any:
     except ImportError as error:
         raise EngineError(
             "ONNX Runtime is not installed, so no network can run.",
-            "Type: pip install 'doppelcam[cpu]' (or [gpu] with an NVIDIA card).",
+            "Type: pip install 'doppelcam[cpu]'",
         ) from error
     return onnxruntime
 

@@ -36,8 +36,11 @@ class Swapper(Protocol[Layer]):
         """
         ...
 
-    def swap(self, image: Image, face: Face) -> Layer:
+    def swap(self, image: Image, face: Face) -> Layer | None:
         """Works out the new face for one face of the frame; the frame stays as it is.
+
+        Returns:
+            What :meth:`blend` paints; None when it would not cover the real face.
 
         Raises:
             EngineError: It failed; the frame must not be trusted.

@@ -14,12 +14,12 @@ import numpy as np
 
 from engines.analysis.source import SourceFace
 from engines.analysis.topology import OVAL, POINTS, canonical_uv, triangles
-from engines.errors import EngineError
+from engines.errors import EngineError, PhotoError
 from engines.faces import Array, Face, Floats, Image
 from engines.kernels import cpu
 from engines.swap.base import Progress
 from engines.swap.eyes import EyeColours
-from engines.swap.light import Light, sample
+from engines.swap.light import Light, plain_skin, sample
 from engines.swap.openings import EYES, MOUTH, Opening, Openings
 from engines.swap.shape import Proportions, mean_shape
 from engines.swap.texture import EYE_HOLES, MOUTH_HOLE, Texture, unwrap
@@ -28,6 +28,11 @@ _EDGE_ON: Final = (0.02, 0.30)
 """Skin that looks at the camera less than this (cosine) fades out towards the first number."""
 _FOLLOW: Final = 0.4
 """How fast gains follow the light: part of the way per frame."""
+_COVERS: Final = 0.3
+"""Part of the face that must be painted, of what is painted on one that looks straight at the camera. A profile has
+about a half."""
+_KNOWN: Final = 0.35
+"""Part of a face's plain skin that its photos must show."""
 _BANDS: Final = 24
 """Rows of triangles, from the forehead to the chin, in which a face is painted."""
 _REMEMBERED: Final = 16
@@ -102,12 +107,18 @@ class MeshSwapper:
     def open(self, progress: Progress) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         cpu.warm_up(progress)
-        progress(f"face of {', '.join(source.name for source in self._sources)}")
+        names = ", ".join(source.name for source in self._sources)
+        progress(f"face of {names}")
         eyes, mouth = self._looks.eyes, self._looks.mouth
         holes = (EYE_HOLES if eyes != "photo" else ()) + (MOUTH_HOLE if mouth == "live" else ())
         texture = unwrap(*self._sources, holes=holes)
         self._light = Light()
         self._photo_light, self._known = _photo_light(texture)
+        if float(self._known @ plain_skin()) < _KNOWN * float(plain_skin().sum()):
+            raise PhotoError(
+                f"{names} shows too little of the face's skin to cover yours with it.",
+                "Choose a photo from the front, in even light, with nothing before the face.",
+            )
         self._eye_colours = EyeColours(texture) if eyes == "mixed" else None
         self._openings = Openings((EYES if eyes == "mixed" else ()) + (MOUTH if mouth == "live" else ()))
         self._fixed = sorted({vertex for group in EYES for vertex in group} if eyes == "live" else ())
@@ -120,7 +131,7 @@ class MeshSwapper:
         self._normals = np.empty((POINTS, 3), np.float32)
         self._texture = texture
 
-    def swap(self, image: Image, face: Face) -> MeshLayer:
+    def swap(self, image: Image, face: Face) -> MeshLayer | None:
         """See :class:`~engines.swap.base.Swapper`."""
         texture = self._opened()
         live = np.ascontiguousarray(face.points[:POINTS])
@@ -132,7 +143,12 @@ class MeshSwapper:
         points = live + person.proportions.offset(live)
         cpu.facing(points, triangles(), self._normals, self._facing)
         low, high = _EDGE_ON
-        gain[:, 3] = np.clip((self._facing - low) / (high - low), 0, 1) / 255
+        opacity = np.clip((self._facing - low) / (high - low), 0, 1)
+        if float(opacity[self._inner] @ self._known[self._inner]) < _COVERS * float(
+            self._known[self._inner].sum()
+        ):
+            return None
+        gain[:, 3] = opacity / 255
         openings = self._openings.take(image, live)
         if self._eye_colours is not None:
             for opening in openings:

@@ -26,6 +26,7 @@ class SlowTracker:
         self._ns = round(ms * 1e6)
         self._sheet: Image = np.zeros((128, 128, 3), np.uint8)
         self.lost, self.skipped_detections = False, 0
+        self.others: Sequence[Face] = ()
 
     def open(self, progress: Progress) -> None:
         """See :class:`~realtime.pipeline.FaceTracker`."""
@@ -39,6 +40,7 @@ class SlowTracker:
             cv2.GaussianBlur(self._sheet, (5, 5), 0, dst=self._sheet)
         faces = self._tracker.track(image, now_ns)
         self.lost, self.skipped_detections = self._tracker.lost, self._tracker.skipped_detections
+        self.others = self._tracker.others
         return faces
 
     def close(self) -> None:

@@ -17,7 +17,9 @@ _OPTION_DEST: Final = "option_"
 
 _ENGINE_OPTIONS: Final = ("max-faces", "detect-every", "landmarks", "engine", "device")
 
-_ABOUT: Final = "A real-time virtual camera that puts another face on yours, with or without a GPU."
+_ABOUT: Final = (
+    "A real-time virtual camera that puts another face on yours, on the CPU, with nothing to download."
+)
 
 _EXAMPLES: Final = {
     "": "doppelcam demo\ndoppelcam run --face person.jpg\ndoppelcam doctor",

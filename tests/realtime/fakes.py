@@ -207,6 +207,7 @@ class FakeTracker:
         self.times = []
         self.skipped_detections = 0
         self.lost = False
+        self.others = ()
         self.opened = self.closed = 0
 
     def open(self, progress):

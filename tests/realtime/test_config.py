@@ -45,6 +45,7 @@ def test_every_option_comes_in_by_every_door_and_the_nearer_one_wins(option, wri
         "select": ("largest", "center", "owner"), "on-lost": ("veil", "slate", "passthrough"),
         "label": ("false", "true", "false"), "offline": ("false", "false", "false"),
         "governor": ("false", "true", "false"),
+        "others": ("bare", "veil", "bare"),
         "shape": ("0.25", "0.5", "1"), "eyes": ("live", "photo", "mixed"), "mouth": ("photo", "live", "photo"),
         "landmarks": ("468", "478", "468"), "budget": ("swap=1", "swap=2", "swap=3"),
     }.get(option.name, ("3", "4", "5"))  # fmt: skip

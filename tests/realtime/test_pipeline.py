@@ -239,3 +239,37 @@ def test_close_closes_the_swapper_even_when_the_tracker_cannot_be():
     with pytest.raises(OSError):
         pipeline.close()
     assert swapper.closed == 1
+
+
+def test_a_swapper_that_would_not_cover_the_face_is_not_trusted():
+    class Gap(FakeSwapper):
+        def swap(self, image, face):
+            return None if face.track == 1 else super().swap(image, face)
+
+    pipeline, _, _ = build(FakeTracker(lambda n: 2), Gap())
+    outcome = pipeline.process(make_frame())
+    assert (outcome.trusted, outcome.error) == (False, None)
+    # It is no failure either: a profile held for long must not end the session.
+    for seq in range(100):
+        assert not pipeline.process(make_frame(seq=seq)).trusted
+
+
+@pytest.mark.parametrize("covered", [True, False])
+def test_who_is_followed_and_not_swapped_is_pixelated(covered):
+    """It may be the user who came back to somebody else in the place."""
+    tracker = FakeTracker(lambda n: 1)
+    spread = np.random.default_rng(1).uniform((52, 10, 0), (62, 40, 1), (468, 3)).astype(np.float32)
+    other = make_face(7, spread)
+    tracker.others = [other]
+    pipeline, _, _ = build(tracker, cover_others=covered)
+    frame = make_frame()
+    rng = np.random.default_rng(0)
+    frame.image[:] = rng.integers(0, 255, frame.image.shape, dtype=np.uint8)
+    before = frame.image.copy()
+    assert pipeline.process(frame).trusted
+    low, high = other.points[:, :2].min(0).astype(int), other.points[:, :2].max(0).astype(int)
+    region = np.zeros(frame.image.shape[:2], bool)
+    region[low[1] : high[1], low[0] : high[0]] = True
+    region[FACE] = False
+    changed = (frame.image != before).any(2)[region].mean()
+    assert changed > 0.9 if covered else changed == 0

@@ -94,9 +94,11 @@ class Rig:
         layers, swap, blend = [], 0.0, 0.0
         for face in faces:
             at = time.perf_counter()
-            layers.append(self._swapper.swap(output, face))
+            layer = self._swapper.swap(output, face)
             swapped = time.perf_counter()
-            self._swapper.blend(output, layers[-1])
+            if layer is not None:
+                layers.append(layer)
+                self._swapper.blend(output, layer)
             swap, blend = swap + swapped - at, blend + time.perf_counter() - swapped
         return Shot(output, faces, layers, (1e3 * (tracked - began), 1e3 * swap, 1e3 * blend))
 
@@ -104,7 +106,8 @@ class Rig:
         """One face that was found by other means: the painted frame, and the engine's layer."""
         output = image.copy()
         layer = self._swapper.swap(output, face)
-        self._swapper.blend(output, layer)
+        if layer is not None:
+            self._swapper.blend(output, layer)
         return output, layer
 
     def close(self) -> None:
