@@ -183,7 +183,7 @@ def test_what_is_no_result_is_refused(text, tmp_path):
 
 def test_slow_adds_work_to_every_frame_and_hands_everything_on():
     class Inner:
-        lost, skipped_detections, calls = True, 4, 0
+        lost, skipped_detections, calls, others = True, 4, 0, ()
 
         def open(self, progress):
             self.calls += 1
