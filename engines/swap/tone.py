@@ -20,6 +20,8 @@ _LUMA: Final = np.array([0.114, 0.587, 0.299], np.float32)
 _EXPONENTS: Final = (0.55, 1.6)
 _CONTRAST: Final = 0.13
 """Spread of the logarithm of plain skin around its surroundings that looks like skin; webcams show 0.04 to 0.08."""
+_TINT: Final = 3.5
+"""Spread of the colour of plain skin (CIE Lab a and b) that looks like skin."""
 _LEAST: Final = 0.65
 
 
@@ -61,4 +63,19 @@ def calm(skin: Image, plain: Floats) -> Image:
     spread = 1.48 * float(np.median(seen))
     keep = float(np.clip((_CONTRAST / max(spread, 1e-3)) ** 0.7, _LEAST, 1))
     factor = np.exp((keep - 1) * detail * plain)[:, :, None]
-    return np.asarray(np.clip(np.rint((skin + np.float32(8)) * factor - 8), 0, 255), np.uint8)
+    even = np.clip((skin + np.float32(8)) * factor - 8, 0, 255)
+    return _even_tint(np.asarray(even / 255, np.float32), plain)
+
+
+def _even_tint(skin: Floats, plain: Floats) -> Image:
+    """Draws blotches of colour towards the skin's own, as far as they go beyond what skin has."""
+    lab = np.asarray(cv2.cvtColor(skin, cv2.COLOR_BGR2LAB), np.float32)
+    tint = lab[:, :, 1:]
+    seen = tint[plain > 0.9]
+    middle = np.median(seen, axis=0)
+    spread = 1.48 * float(np.median(np.linalg.norm(seen - middle, axis=1)))
+    keep = float(np.clip((_TINT / max(spread, 1e-3)) ** 0.7, _LEAST, 1))
+    tint += (keep - 1) * plain[:, :, None] * (tint - middle)
+    return np.asarray(
+        np.clip(np.rint(np.asarray(cv2.cvtColor(lab, cv2.COLOR_LAB2BGR)) * 255), 0, 255), np.uint8
+    )
