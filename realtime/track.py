@@ -221,12 +221,13 @@ class Tracker:
 
     def _find(self, networks: Networks, image: Image, now_ns: int, known: Sequence[Face]) -> list[Face]:
         self.detections += 1
-        near = networks.near.detect(image)
-        found = self._acquired(near, networks, image, now_ns, known)
-        if not found:
-            # The first detector saw nobody new: there may be somebody further away.
-            found = self._acquired(networks.far.detect(image), networks, image, now_ns, known)
-        return found
+        if known and not self.lost:
+            # Nobody is waited for: one detector at a turn, so that no frame pays for both.
+            detector = networks.far if self.detections % 2 else networks.near
+            return self._acquired(detector.detect(image), networks, image, now_ns, known)
+        found = self._acquired(networks.near.detect(image), networks, image, now_ns, known)
+        # What the near detector takes for a face may be none, and somebody may be further away.
+        return found or self._acquired(networks.far.detect(image), networks, image, now_ns, known)
 
     def _acquired(
         self,
