@@ -13,6 +13,7 @@ before the next one.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -36,7 +37,7 @@ _WAITS: Final = 20
 """Windows over which the shortest wait is remembered: what is under way longer is late, and not just far away."""
 
 
-class Rung:
+class Rung(ABC):
     """One thing that can give way. Called by the process thread, between two frames.
 
     Attributes:
@@ -47,17 +48,17 @@ class Rung:
     name: str = ""
     saves: float = 0.0
 
+    @abstractmethod
     def engage(self) -> None:
         """Gives way.
 
         Raises:
             DoppelcamError: It cannot; nothing has changed.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self) -> None:
         """Puts everything back."""
-        raise NotImplementedError
 
     def wants(self, captured_ns: int) -> bool:
         """Whether the frame that was captured then shall be worked on while this rung is in use."""
