@@ -14,7 +14,7 @@ from engines.open import Looks, open_swapper
 from engines.swap.base import AnySwapper, Progress
 from realtime.budget import Meter, Report, budget_for
 from realtime.clock import Clock, StopFlag, SystemClock
-from realtime.config import ENGINES, Config
+from realtime.config import Config
 from realtime.governor import Governor
 from realtime.guard import Guard
 from realtime.label import Label
@@ -122,10 +122,6 @@ def assemble(
     """
     clock = clock or SystemClock()
     device = choose_device(config.device)
-    if config.engine not in ENGINES:
-        raise EngineError(
-            f"There is no engine '{config.engine}' in this version.", f"Use --engine {', '.join(ENGINES)}."
-        )
     if not config.face:
         raise UsageError(
             "No face to put on was given.",

@@ -18,7 +18,8 @@ from realtime.budget import STAGES
 
 SOURCES: Final = ("camera", "file", "portrait", "pattern")
 SINKS: Final = ("virtualcam", "file", "preview", "null")
-ENGINES: Final = ("mesh",)
+POLICIES: Final = (("hold", "veil"), ("hold", "slate"), ("veil",), ("slate",), ("passthrough",))
+"""What viewers may be shown when the swap cannot be trusted, each in this order."""
 
 _SPEC, _PLAIN = "spec", "plain"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -232,7 +233,7 @@ def read_size(value: Any) -> tuple[int, int]:
 def _on_lost(value: Any) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     policy = tuple(_text(part) for part in parts)
-    if policy not in {("hold", "veil"), ("hold", "slate"), ("veil",), ("slate",), ("passthrough",)}:
+    if policy not in POLICIES:
         raise ValueError
     return policy
 

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engines.errors import UsageError
+from realtime.config import POLICIES
 from realtime.frame import Frame, Kind
 from realtime.outcome import Outcome
 from realtime.slate import LOOKING, Slate
 from realtime.veil import Veil
 
-POLICIES = (("hold", "veil"), ("hold", "slate"), ("veil",), ("slate",), ("passthrough",))
 HOLD_NS = 500_000_000
 FRESH_NS = 1_000_000_000
 
@@ -47,7 +47,7 @@ class Guard:
         if self._policy not in POLICIES:
             raise UsageError(
                 f"There is no policy “{','.join(self._policy)}” for a lost face.",
-                f"Use one of {', '.join(','.join(p) for p in POLICIES[:2])}, passthrough.",
+                f"Use one of {', '.join(','.join(p) for p in POLICIES)}.",
             )
         self._patience_ns, self._fresh_ns = hold_ns, fresh_ns
         self._hold_ns = hold_ns if "hold" in self._policy else -1

@@ -217,7 +217,7 @@ class Pipeline:
         if self._failures >= self._most_failures:
             raise EngineError(
                 f"The swap failed on {self._failures} frames in a row: {said}",
-                "Try --engine mesh --device cpu, and run doppelcam doctor.",
+                "Run doppelcam doctor, and run it again with -v to see where it failed.",
             ) from caught
         # Tracebacks often end up in a cycle, and would keep the frame's buffer until the next garbage collection.
         caught.__traceback__ = caught.__context__ = caught.__cause__ = None

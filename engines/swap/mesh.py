@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 
 from engines.analysis.source import SourceFace
-from engines.analysis.topology import OVAL, POINTS, canonical_uv, triangles
+from engines.analysis.topology import OVAL, POINTS, triangles
 from engines.errors import EngineError, PhotoError
 from engines.faces import Array, Face, Floats, Image
 from engines.kernels import cpu
@@ -33,8 +33,6 @@ _COVERS: Final = 0.3
 about a half."""
 _KNOWN: Final = 0.35
 """Part of a face's plain skin that its photos must show."""
-_BANDS: Final = 24
-"""Rows of triangles, from the forehead to the chin, in which a face is painted."""
 _REMEMBERED: Final = 16
 """People whose shape and light are kept, the latest ones."""
 
@@ -122,11 +120,10 @@ class MeshSwapper:
         self._eye_colours = EyeColours(texture) if eyes == "mixed" else None
         self._openings = Openings((EYES if eyes == "mixed" else ()) + (MOUTH if mouth == "live" else ()))
         self._fixed = sorted({vertex for group in EYES for vertex in group} if eyes == "live" else ())
-        shown = _visible(texture.levels[-1][:, :, 3] > 0, texture.uv[-1])
-        middle = canonical_uv()[shown].mean(1)
-        rows = np.rint(middle[:, 1] * _BANDS)
-        self._triangles = np.ascontiguousarray(shown[np.lexsort((middle[:, 0], rows))])
-        self._inner = np.setdiff1d(np.arange(POINTS), OVAL)
+        self._triangles = np.ascontiguousarray(_visible(texture.levels[-1][:, :, 3] > 0, texture.uv[-1]))
+        self._covering = self._known.copy()
+        self._covering[list(OVAL)] = 0
+        self._covering /= max(float(self._covering.sum()), 1e-6)
         self._facing = np.empty(POINTS, np.float32)
         self._normals = np.empty((POINTS, 3), np.float32)
         self._texture = texture
@@ -137,18 +134,17 @@ class MeshSwapper:
         live = np.ascontiguousarray(face.points[:POINTS])
         if not np.isfinite(live).all():
             raise EngineError("The landmarks of the live face are not numbers.")
+        cpu.facing(live, triangles(), self._normals, self._facing)
+        low, high = _EDGE_ON
+        opacity = np.clip((self._facing - low) / (high - low), 0, 1)
+        if float(opacity @ self._covering) < _COVERS:
+            # Before anything is learnt from it: such a mesh may be a mistake.
+            return None
         person = self._person(face.track)
         gain = np.empty((POINTS, 4), np.float32)
         gain[:, :3] = self._lit(face, person)
-        points = live + person.proportions.offset(live)
-        cpu.facing(points, triangles(), self._normals, self._facing)
-        low, high = _EDGE_ON
-        opacity = np.clip((self._facing - low) / (high - low), 0, 1)
-        if float(opacity[self._inner] @ self._known[self._inner]) < _COVERS * float(
-            self._known[self._inner].sum()
-        ):
-            return None
         gain[:, 3] = opacity / 255
+        points = live + person.proportions.offset(live)
         openings = self._openings.take(image, live)
         if self._eye_colours is not None:
             for opening in openings:
@@ -177,14 +173,7 @@ class MeshSwapper:
         return self._texture
 
     def _painting_order(self, points: Floats) -> Array:
-        """The triangles in the order in which they are to be painted.
-
-        On a face that is turned away so far that part of it hides another part, the farther one comes first. On
-        any other, neighbours follow each other, so that the frame's memory is walked through and not jumped about
-        in: that halves the time of the composite on a frame that another core has just written.
-        """
-        if float(self._facing[self._inner].min()) > 0:
-            return self._triangles
+        """The triangles, the farthest first: on a turned head the nose is painted over the cheek behind it."""
         depth = points[:, 2][self._triangles].sum(1)
         return np.asarray(self._triangles[np.argsort(-depth)])
 
