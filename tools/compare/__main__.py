@@ -20,7 +20,8 @@ from pathlib import Path
 
 from engines.errors import DoppelcamError, PhotoError, UsageError
 from engines.files import open_regular
-from realtime.config import ENGINES, Config
+from engines.open import SWAPPERS
+from realtime.config import Config
 from realtime.show import stderr, stdout
 from tools.compare import clips, identity, report
 from tools.compare.measures import Shift
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="photos of one person; repeat it",
     )
     add("--clip", nargs="+", action="extend", metavar="CLIP", help="a video, portrait or portrait:PHOTO")
-    add("--engine", default=usual.engine, choices=ENGINES)
+    add("--engine", default=usual.engine, choices=SWAPPERS)
     add("--device", default=usual.device, help="auto or cpu")
     add("--landmarks", type=int, default=usual.landmarks, choices=(468, 478))
     add("--shape", type=_share, default=usual.shape, metavar="0…1", help=f"default {usual.shape:g}")
