@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal, cast
 
+from engines.analysis.networks import open_networks
 from engines.analysis.photo import is_still
-from engines.errors import EngineError, UsageError
+from engines.errors import UsageError
 from engines.open import Looks, open_swapper
+from engines.runtime.device import Device, choose_device
 from engines.swap.base import AnySwapper, Progress
 from realtime.budget import Meter, Report, budget_for
 from realtime.clock import Clock, StopFlag, SystemClock
@@ -28,22 +30,9 @@ from realtime.sinks.base import Sink
 from realtime.sinks.open import open_sink
 from realtime.sources.base import Source
 from realtime.sources.open import DEFAULT_FPS, make_source
-from realtime.track import Tracker, open_networks
+from realtime.track import Tracker
 
 _RECONNECT_S: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """What networks and kernels run on.
-
-    Attributes:
-        name: As in ``--device``.
-        why: Why this one was taken, where the user left the choice.
-    """
-
-    name: str
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +184,3 @@ def _own_rate(source: Source) -> float:
         return source.fps
     finally:
         source.close()
-
-
-def choose_device(asked: str) -> Device:
-    """What to run on; never something else than was asked for.
-
-    Raises:
-        EngineError: It is not there.
-    """
-    if asked.startswith("cuda"):
-        raise EngineError(
-            f"The device {asked} was asked for, but this version has no GPU path: it runs on the CPU.",
-            "Use --device cpu, or --device auto.",
-        )
-    return Device("cpu", "no GPU path in this version" if asked == "auto" else "")

@@ -13,7 +13,9 @@ from typing import Any, Final, Literal, cast
 
 from engines.errors import UsageError
 from engines.files import open_regular, quoted
-from realtime.config import BY_NAME, OPTIONS, Config, Option, Wrong, contradiction, typed
+from realtime.config import Config, contradiction
+from realtime.options import BY_NAME, OPTIONS, Option, typed
+from realtime.values import Wrong
 
 CONFIG_VARIABLE: Final = "DOPPELCAM_CONFIG"
 _LARGEST_FILE: Final = 1 << 18

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engines.errors import UsageError
-from realtime.config import POLICIES
 from realtime.frame import Frame, Kind
 from realtime.outcome import Outcome
 from realtime.slate import LOOKING, Slate
+from realtime.values import POLICIES
 from realtime.veil import Veil
 
 HOLD_NS = 500_000_000

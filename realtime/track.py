@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
-from engines.analysis.detect import Detector
-from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points
-from engines.analysis.topology import OVAL, POINTS
+from engines.analysis.landmarks import region_of_detection, region_of_points
+from engines.analysis.networks import Networks, ReadsLandmarks, open_networks
+from engines.analysis.topology import OVAL
 from engines.errors import EngineError
 from engines.faces import Detection, Face, Floats, Image, Landmarks, Region
-from engines.runtime.base import Network
 from engines.swap.base import Progress
 from realtime.attention import Attention
 from realtime.select import Selector
@@ -34,66 +33,6 @@ _LEFT_NS: Final = 1_500_000_000
 _HIDDEN_NS: Final = 30_000_000_000
 """How long a face that is not seen any more counts as there, if it was at the border of the picture when it went, and
 if it was not: who leaves, leaves over the border; who is hidden or turned away is still there."""
-
-
-class HasNetwork(Protocol):
-    """A part that runs one network."""
-
-    @property
-    def network(self) -> Network:
-        """The network."""
-        ...
-
-    def close(self) -> None:
-        """Frees it."""
-        ...
-
-
-class FindsFaces(HasNetwork, Protocol):
-    """What the tracker needs of a detector."""
-
-    def detect(self, image: Image) -> list[Detection]:
-        """See :class:`~engines.analysis.detect.Detector`."""
-        ...
-
-
-class ReadsLandmarks(HasNetwork, Protocol):
-    """What the tracker needs of a landmark network."""
-
-    def read(self, image: Image, region: Region) -> Landmarks:
-        """See :class:`~engines.analysis.landmarks.LandmarkNetwork`."""
-        ...
-
-    def acquire(self, image: Image, region: Region, passes: int = 3) -> Landmarks:
-        """See :class:`~engines.analysis.landmarks.LandmarkNetwork`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Networks:
-    """What a tracker sees with.
-
-    Attributes:
-        near: For faces near the camera.
-        far: For those far away; asked when the first one finds nobody.
-        landmarks: One per face, since each keeps the crop it read.
-        plain: The same with fewer landmarks, for when there is no time; empty for none.
-    """
-
-    near: FindsFaces
-    far: FindsFaces
-    landmarks: Sequence[ReadsLandmarks]
-    plain: Sequence[ReadsLandmarks] = ()
-
-    def nodes(self) -> dict[str, Mapping[str, int]]:
-        """Nodes per provider of each network."""
-        parts: tuple[HasNetwork, ...] = (self.near, self.far, *self.landmarks, *self.plain)
-        return {part.network.name: part.network.nodes for part in parts}
-
-    def close(self) -> None:
-        """Frees all of them."""
-        for part in (self.near, self.far, *self.landmarks, *self.plain):
-            part.close()
 
 
 @dataclass(slots=True, eq=False)
@@ -311,18 +250,3 @@ def _known(points: Floats, faces: Sequence[Face]) -> bool:
     """Whether two tracks ended on one face."""
     centre = points[:, :2].mean(0)
     return any(float(np.linalg.norm(centre - face.points[:, :2].mean(0))) < face.width / 3 for face in faces)
-
-
-def open_networks(points: int, count: int, plain: bool = False) -> Networks:
-    """The networks that ship with the program.
-
-    Args:
-        points: 468 or 478 landmarks.
-        count: How many faces are followed.
-        plain: Open those for 468 landmarks beside those for 478, to turn to when there is no time.
-
-    Raises:
-        EngineError: A network cannot be opened.
-    """
-    spare = [LandmarkNetwork(POINTS) for _ in range(count)] if plain and points != POINTS else []
-    return Networks(Detector("near"), Detector("far"), [LandmarkNetwork(points) for _ in range(count)], spare)

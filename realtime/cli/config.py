@@ -12,8 +12,8 @@ from typing import Any
 from rich.text import Text
 
 from realtime.cli.parser import given_flags
-from realtime.config import OPTIONS, typed
 from realtime.config_load import CONFIG_VARIABLE, Origin, Settings, default_file, load
+from realtime.options import OPTIONS, typed
 from realtime.show import clean, short_path, stdout, table
 
 

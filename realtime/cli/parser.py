@@ -11,7 +11,8 @@ from typing import Any, Final, NoReturn
 
 from engines.errors import UsageError
 from realtime import __version__
-from realtime.config import BENCH, BY_NAME, DEMO, FACE_WIDTHS, OPTIONS, SIZES, Config, Option, typed
+from realtime.config import BENCH, DEMO, FACE_WIDTHS, SIZES, Config
+from realtime.options import BY_NAME, OPTIONS, Option, typed
 
 _OPTION_DEST: Final = "option_"
 

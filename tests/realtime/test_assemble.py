@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError, UsageError
-from realtime.assemble import assemble, choose_device
+from engines.runtime.device import choose_device
+from realtime.assemble import assemble
 from realtime.cli import main
 from realtime.clock import ManualClock
 from realtime.config import BENCH, Config

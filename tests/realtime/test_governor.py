@@ -9,13 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from engines.analysis.networks import open_networks
 from engines.errors import EngineError
 from realtime.clock import ManualClock
 from realtime.frame import Kind
 from realtime.governor import CALM, MOST_PATIENCE, WINDOW, Governor, Rung
 from realtime.rungs import EverySecond, FewerLandmarks, RareDetection, ladder
 from realtime.select import Selector
-from realtime.track import Tracker, open_networks
+from realtime.track import Tracker
 from tests.engines.scenes import placed
 from tests.realtime.fakes import MS, SECOND
 from tests.realtime.live import Live

@@ -8,11 +8,12 @@ import cv2
 import numpy as np
 import pytest
 
+from engines.analysis.networks import Networks
 from engines.analysis.topology import canonical
 from engines.errors import EngineError
 from engines.faces import Detection, Landmarks, Patch
 from realtime.select import Selector
-from realtime.track import Networks, Tracker
+from realtime.track import Tracker
 from tests.engines.scenes import mesh, placed, placing
 
 FRAME = 1_000_000_000 // 30

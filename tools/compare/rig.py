@@ -12,7 +12,8 @@ import numpy as np
 
 from engines.faces import Array, Face, Floats, Image
 from engines.open import open_swapper
-from realtime.assemble import choose_device, looks_of
+from engines.runtime.device import choose_device
+from realtime.assemble import looks_of
 from realtime.config import Config
 from realtime.select import Choice, Selector
 from realtime.track import Tracker
