@@ -89,12 +89,22 @@ class Face:
         points: Landmarks as in :class:`Landmarks`, filtered in time.
         presence: 0…1.
         patch: The crop of this very frame around the face.
+        person: Which of the people who are looked for it was recognised as; 0 where nobody is.
+        five: (5, 2) float32 pixels: eyes, nose and corners of the mouth as a network of its own found them, for
+            the alignment of a neural swapper; None for those of the mesh.
     """
 
     track: int
     points: Floats
     presence: float
     patch: Patch
+    person: int = 0
+    five: Floats | None = None
+
+    @property
+    def alignment(self) -> Floats:
+        """What to align a crop by, pixels: five points of its own where it has them, else the mesh."""
+        return self.points if self.five is None else self.five
 
     @property
     def width(self) -> float:

@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from engines.analysis.networks import open_networks
 from engines.analysis.photo import is_still
+from engines.analysis.source import SourceFace
+from engines.analysis.topology import POINTS
+from engines.catalogue.store import Store, default_folder
 from engines.errors import UsageError
-from engines.open import Looks, open_swapper
+from engines.open import SWAPPERS, Looks, NeuralOptions, Wanted, open_cast, read_faces, runs_on
+from engines.restore.choice import read_restore
 from engines.runtime.device import Device, choose_device
 from engines.swap.base import AnySwapper, Progress
+from engines.swap.mask_choice import read_masks
+from engines.swap.neural import Colour
+from realtime.attention import NEWCOMERS, STILL
+from realtime.audio.open import open_audio
 from realtime.budget import Meter, Report, budget_for
 from realtime.clock import Clock, StopFlag, SystemClock
 from realtime.config import Config
+from realtime.frame import Frame
 from realtime.governor import Governor
 from realtime.guard import Guard
 from realtime.label import Label
 from realtime.offline import run_offline
+from realtime.people import make_selector
 from realtime.pipeline import FaceTracker, Pipeline
+from realtime.predict import lookahead
 from realtime.repeats import Repeats
 from realtime.rungs import ladder
-from realtime.select import Choice, Selector
+from realtime.seeing import seeing_of
 from realtime.session import Session
 from realtime.sinks.base import Sink
 from realtime.sinks.open import open_sink
+from realtime.sinks.stream import StreamSettings
+from realtime.smooth import OneEuroSettings
 from realtime.sources.base import Source
 from realtime.sources.open import DEFAULT_FPS, make_source
 from realtime.track import Tracker
 
 _RECONNECT_S: Final = 60.0
+
+ReadFaces = Callable[[Sequence[Path], int], Sequence[SourceFace]]
+"""Photos of one person, and how many landmarks are wanted, to the faces in them."""
+
+MakeSwapper = Callable[[Config, ReadFaces], AnySwapper]
+"""Makes the swapper that a configuration asks for, not yet opened. Options of the tracker are those that were given
+first. Raises what :func:`assemble` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +71,8 @@ class Parts:
         device: What it runs on.
         stop: Ends it.
         governor: What gives way when frames take too long; None lets nothing give way.
+        another: Makes the swapper that another configuration asks for, to take the place of this one; see
+            :data:`MakeSwapper`.
     """
 
     source: Source
@@ -66,17 +87,21 @@ class Parts:
     device: Device
     stop: StopFlag
     governor: Governor | None = None
+    another: MakeSwapper = field(kw_only=True)
 
     def nodes(self) -> dict[str, Mapping[str, int]]:
         """Where every network really runs: nodes per provider. Known once the pipeline is open."""
-        return {**self.tracker.nodes, **self.swapper.nodes}
+        return {**self.tracker.nodes, **self.pipeline.swapper.nodes}
 
-    def session(self, progress: Progress, on_ready: Callable[[], None] | None = None) -> Session:
+    def session(
+        self, progress: Progress, on_ready: Callable[[], None] | None = None,
+        on_captured: Callable[[Frame], None] = lambda frame: None,
+    ) -> Session:  # fmt: skip
         """A live session of these parts; there can be one only."""
         return Session(
             self.source, self.pipeline, self.guard, self.sinks, self.meter, self.clock, self.fps, self.stop,
             progress=progress, on_ready=on_ready, reconnect_s=_RECONNECT_S,
-            governor=self.governor,
+            governor=self.governor, on_captured=on_captured,
         )  # fmt: skip
 
     def offline(self, progress: Progress) -> Report:
@@ -110,12 +135,7 @@ def assemble(
         EngineError: The engine or the device is not there.
     """
     clock = clock or SystemClock()
-    device = choose_device(config.device)
-    if not config.face:
-        raise UsageError(
-            "No face to put on was given.",
-            "Name a photo of one person's face from the front: doppelcam run --face person.jpg",
-        )
+    device = choose_device(config.device, able=runs_on(config.engine), who=f"The engine {config.engine}")
     if config.offline and is_still(Path(config.source.partition(":")[2]).expanduser()):
         raise UsageError(
             "A picture that does not move has no end, so it cannot be processed offline.",
@@ -130,22 +150,38 @@ def assemble(
         # A source that makes its pictures may take a frame's time for it; it runs beside the rest.
         budget["capture"] = 1000 / fps
     meter = Meter(clock.now_ns(), {**budget, **config.budget})
-    swapper = open_swapper(
-        config.engine, device.name, config.face, looks=looks_of(config), landmarks=config.landmarks
-    )
-    selector = Selector(cast("Choice", config.select), config.max_faces)
+    store = Store(config.models or default_folder())
+    selector, identity = make_selector(config, device, store, partial(meter.count, "recognitions"))
+    seeing = seeing_of(config, device, store, identity, mesh=config.engine in SWAPPERS)
+
+    def another(config: Config, read: ReadFaces) -> AnySwapper:
+        seeing_of(config, device, store, identity, mesh=config.engine in SWAPPERS)
+        able = choose_device(config.device, able=runs_on(config.engine), who=f"The engine {config.engine}")
+        asked = replace(wanted(config, able, fps), landmarks=seeing.landmarks)
+        people = [[pair.photo] for pair in config.person] if config.person else [config.face]
+        return open_cast(asked, people, read)
+
+    swapper = another(config, read_faces)
     tracker = Tracker(
-        swapper.landmarks, selector, config.detect_every, partial(open_networks, plain=config.governor)
-    )
+        swapper.landmarks, selector, config.detect_every, seeing.open,
+        longest=NEWCOMERS if config.max_faces > 1 or config.others == "veil" else STILL,
+        ahead=lookahead("off" if config.offline and config.predict == "auto" else config.predict, meter.latest_age),
+    )  # fmt: skip
+    tracker.smoothing = OneEuroSettings.of(config.smoothing)
     label = Label() if config.label else None
     # Offline there is no hurry, and what moves between the samples is worth its time.
     repeats = None if config.offline else Repeats()
     metadata = {"title": "doppelcam", "engine": config.engine}
+    streams = StreamSettings(config.stream_bitrate, config.stream_keyframes, open_audio(config.audio, clock))
     sinks = [
-        open_sink(spec, clock=clock, report=lambda: meter.report(clock.now_ns()), metadata=metadata)
+        open_sink(
+            spec, clock=clock, report=lambda: meter.report(clock.now_ns()), metadata=metadata, streams=streams,
+            beside=len(config.sink) > 1 and not config.offline,
+        )
         for spec in config.sink
-    ]
-    rungs = ladder(tracker, swapper.landmarks, fps) if config.governor and not config.offline else []
+    ]  # fmt: skip
+    points = swapper.landmarks if seeing.can_shrink else POINTS
+    rungs = ladder(tracker, points, fps, [swapper]) if config.governor and not config.offline else []
     governor = Governor(rungs, fps, meter.count) if rungs else None
     return Parts(
         source=watch(source),
@@ -168,13 +204,30 @@ def assemble(
         device=device,
         stop=StopFlag(clock),
         governor=governor,
+        another=another,
     )
 
 
-def looks_of(config: Config) -> Looks:
-    """What of the live face stays."""
+def wanted(config: Config, device: Device, fps: float) -> Wanted:
+    """What the configuration asks of a swapper.
+
+    Args:
+        config: What is wanted.
+        device: What it runs on.
+        fps: Frames a second that are wanted.
+    """
     eyes = cast("Literal['live', 'mixed', 'photo']", config.eyes)
-    return Looks(config.shape, eyes, cast("Literal['live', 'photo']", config.mouth))
+    looks = Looks(
+        config.shape, eyes, cast("Literal['live', 'photo']", config.mouth),
+        cast("Literal['live', 'cover']", config.occluders),
+    )  # fmt: skip
+    neural = NeuralOptions(
+        boost=config.boost, morph=config.morph, colour=cast("Colour", config.colour), fps=fps
+    )
+    restore = read_restore(config.restore) if config.restore else None
+    return Wanted(
+        config.engine, device, config.landmarks, looks, neural, read_masks(config.mask), restore, config.models
+    )
 
 
 def _own_rate(source: Source) -> float:

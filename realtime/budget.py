@@ -94,9 +94,13 @@ class _Series:
         if not len(kept):
             return Spread(0, 0.0, 0.0, 0.0, 0.0)
         p50, p95, p99 = np.percentile(kept, (50, 95, 99)) / 1e6
-        latest = np.take(self.ring, range(self.n - min(self.n, _RECENT), self.n), mode="wrap")
-        recent = float(np.median(latest)) / 1e6
+        recent = self.latest() / 1e6
         return Spread(self.n, float(p50), float(p95), float(p99), self.maximum / 1e6, recent)
+
+    def latest(self) -> int:
+        n = self.n
+        latest = np.take(self.ring, range(n - min(n, _RECENT), n), mode="wrap")
+        return round(float(np.median(latest))) if len(latest) else 0
 
 
 class Meter:
@@ -128,6 +132,10 @@ class Meter:
     def age(self, ns: int) -> None:
         """One frame's time from capture to sent."""
         self._age.add(ns)
+
+    def latest_age(self) -> int:
+        """Frame age of late, ns: the median of the last frames; 0 before the first. Cheap; from any thread."""
+        return self._age.latest()
 
     def count(self, name: str, n: int = 1) -> None:
         """Counts something."""

@@ -177,4 +177,4 @@ class Fit:
             np.copyto(lease.buffer, image[:height, :width])
         else:
             cv2.resize(image, self._size, dst=lease.buffer, interpolation=cv2.INTER_AREA)
-        return replace(frame, image=lease.buffer, lease=lease)
+        return replace(frame, picture=lease.buffer, lease=lease)

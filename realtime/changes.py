@@ -47,5 +47,6 @@ class Changes:
         """Cancels what was asked for and whatever will be."""
         with self._lock:
             self._closed = True
-        while self._asked:
-            self._asked.popleft()[1].cancel()
+            asked, self._asked = self._asked, deque()
+        for _, done in asked:
+            done.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,8 @@ from realtime.options import BY_NAME, OPTIONS, Option, typed
 from realtime.values import Wrong
 
 CONFIG_VARIABLE: Final = "DOPPELCAM_CONFIG"
+PASSWORD_VARIABLE: Final = "DOPPELCAM_CONTROL_PASSWORD"
+"""No option: what stands on a command line or in a file is seen by others."""
 _LARGEST_FILE: Final = 1 << 18
 
 
@@ -162,10 +165,10 @@ def _from_flags(flags: Mapping[str, Any]) -> Iterator[_Given]:
 def _from_environment(environ: Mapping[str, str]) -> Iterator[_Given]:
     known = {option.variable: option for option in OPTIONS}
     for variable, value in environ.items():
-        if not variable.startswith("DOPPELCAM_") or variable == CONFIG_VARIABLE:
+        if not variable.startswith("DOPPELCAM_") or variable in (CONFIG_VARIABLE, PASSWORD_VARIABLE):
             continue
         if variable not in known:
-            hint = did_you_mean(variable, [*known, CONFIG_VARIABLE])
+            hint = did_you_mean(variable, [*known, CONFIG_VARIABLE, PASSWORD_VARIABLE])
             raise UsageError(
                 f"The environment variable {variable} is not known.", f"{hint} Unset it.".strip()
             )
@@ -222,10 +225,31 @@ def _anchored(value: Any, folder: Path, paths: str) -> Any:
         return [_anchored(one, folder, paths) for one in value]
     if not isinstance(value, str):
         return value
+    if paths == "pair":
+        return "=".join(_anchored(part, folder, "plain") for part in value.split("="))
+    if paths == "models":
+        return ",".join(_anchored(part, folder, "model") for part in value.split(","))
+    if paths == "model":
+        return _anchored_model(value, folder)
     kind, colon, target = value.partition(":") if paths == "spec" else ("", "", value)
     if not target.strip() or kind not in ("", "file", "portrait"):
         return value
     return f"{kind}{colon}{folder / target}" if not target.startswith("~") else value
+
+
+_MODEL_FILE: Final = re.compile(r"(.*?\.(?:onnx|dfm|task))(:.*)?", re.IGNORECASE)
+
+
+def _anchored_model(text: str, folder: Path) -> str:
+    """A network's file is told by its suffix, and may have something before and behind it: ``ghost_1_256=my.onnx``,
+    ``mediapipe:my.task``, ``my.onnx:0.8:2``."""
+    before, equals, named = text.rpartition("=")
+    kind, colon, bundle = named.partition("mediapipe:")
+    before, named = (before + equals + colon, bundle) if colon and not kind.strip() else (before + equals, named)
+    file = _MODEL_FILE.fullmatch(named.strip())
+    if file is None or file[1].startswith("~"):
+        return text
+    return f"{before}{folder / file[1]}{file[2] or ''}"
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:

@@ -17,6 +17,8 @@ from engines.analysis.topology import WEIGHTS
 from engines.errors import DoppelcamError
 from realtime.bench.machine import usable_cores
 from realtime.check import Check, State
+from realtime.doctor_engines import ENGINE_CHECKS
+from realtime.doctor_models import check_models
 
 _NEEDED: Final = {
     "av": "av",
@@ -111,20 +113,6 @@ def check_weights(folder: Path = WEIGHTS) -> Iterable[Check]:
         yield Check("weights", "ok", f"{len(lines)} files, sha256 as published")
 
 
-def _runtime() -> Iterable[Check]:
-    from engines.analysis.landmarks import LandmarkNetwork
-    from engines.runtime.onnx import runtime_version
-
-    landmarks = LandmarkNetwork()
-    try:
-        landmarks.network.run()
-        ran = " + ".join(f"{provider} {count} nodes" for provider, count in landmarks.network.nodes.items())
-        name = landmarks.network.name
-    finally:
-        landmarks.close()
-    yield Check("ONNX Runtime", "ok", f"{runtime_version()}, ran {name}: {ran}")
-
-
 def check_kernels(cache: Callable[[], Path | None] | None = None) -> Iterable[Check]:
     """Whether numba compiles here and can keep what it compiled.
 
@@ -183,9 +171,10 @@ _CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Check]]], ...]] = (
     ("packages", _packages),
     ("cores", _cores),
     ("weights", check_weights),
-    ("ONNX Runtime", _runtime),
+    *ENGINE_CHECKS,
     ("kernels", check_kernels),
     ("codecs", _codecs),
+    ("models", check_models),
 )
 
 __all__ = ["Check", "State", "check_kernels", "check_weights", "examine"]

@@ -12,8 +12,6 @@ Neither touches what belongs to the other: frames go one way, through a mailbox,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-
 from engines.errors import UsageError
 from realtime.frame import Frame, Kind
 from realtime.outcome import Outcome
@@ -23,6 +21,16 @@ from realtime.veil import Veil
 
 HOLD_NS = 500_000_000
 FRESH_NS = 1_000_000_000
+
+
+class Curtain:
+    """Hides everybody at once, however well the swap goes: somebody wants it so.
+
+    Any thread may draw it; every judge looks at it for every frame.
+    """
+
+    def __init__(self) -> None:
+        self.drawn = False
 
 
 class Guard:
@@ -35,6 +43,9 @@ class Guard:
         policy: One of :data:`POLICIES`.
         hold_ns: How long the last trusted picture may stand in.
         fresh_ns: How old a live picture may be to be veiled when the pipeline gives nothing.
+
+    Attributes:
+        curtain: While it is drawn viewers see the veil, whatever the policy says.
 
     Raises:
         UsageError: There is no such policy.
@@ -51,6 +62,7 @@ class Guard:
             )
         self._patience_ns, self._fresh_ns = hold_ns, fresh_ns
         self._hold_ns = hold_ns if "hold" in self._policy else -1
+        self.curtain = Curtain()
         self._cover = _Cover(self._policy[-1])
         self._trusted: Frame | None = None
         self._trusted_ns = 0
@@ -65,8 +77,11 @@ class Guard:
         Returns:
             A read-only frame that is never ``LIVE``.
         """
+        if self.curtain.drawn:
+            self._trusted = None  # Nor may it come back as a held picture.
+            return self._cover.hide(outcome.frame, now_ns)
         if outcome.trusted:
-            self._trusted, self._trusted_ns = sealed(outcome.frame, Kind.SWAPPED), now_ns
+            self._trusted, self._trusted_ns = outcome.frame.sealed(Kind.SWAPPED), now_ns
             return self._trusted
         if self._trusted is not None and now_ns - self._trusted_ns <= self._hold_ns:
             return self._trusted.shown_as(Kind.HELD)
@@ -75,7 +90,7 @@ class Guard:
 
     def standby(self) -> Standby:
         """What one output thread shows when nothing is published."""
-        return Standby(self._policy[-1], self._patience_ns, self._fresh_ns)
+        return Standby(self._policy[-1], self._patience_ns, self._fresh_ns, self.curtain)
 
 
 class Standby:
@@ -88,10 +103,14 @@ class Standby:
         cover: "veil", "slate" or "passthrough".
         patience_ns: How long a published picture may be repeated, counted from when it was new.
         fresh_ns: How old a live picture may be.
+        curtain: Hides everybody while it is drawn; None for one that nobody can draw.
     """
 
-    def __init__(self, cover: str, patience_ns: int, fresh_ns: int) -> None:
+    def __init__(
+        self, cover: str, patience_ns: int, fresh_ns: int, curtain: Curtain | None = None
+    ) -> None:
         self._patience_ns, self._fresh_ns = patience_ns, fresh_ns
+        self._curtain = curtain or Curtain()
         self._cover = _Cover(cover)
         self._last: Frame | None = None
         self._until_ns = 0
@@ -115,11 +134,15 @@ class Standby:
         Returns:
             A read-only frame that is never ``LIVE``; the same object as before when nothing is new.
         """
+        drawn = self._curtain.drawn
+        if self._last is not None and drawn and self._last.kind not in (Kind.VEILED, Kind.SLATE):
+            # It was judged before the curtain was drawn.
+            self._last = self._cover.hide(self._last, now_ns)
         if self._last is not None and now_ns <= self._until_ns:
             return self._last
         self._last = None
         if live is not None and now_ns - live.captured_ns <= self._fresh_ns:
-            return self._cover.show(live, now_ns)
+            return self._cover.hide(live, now_ns) if drawn else self._cover.show(live, now_ns)
         return self._cover.slate.show(size, reason, now_ns)
 
 
@@ -129,18 +152,16 @@ class _Cover:
     def __init__(self, how: str) -> None:
         self._how = how
         self._veil = Veil()
+        self._wanted = Veil(caption=("Camera veiled",))
         self.slate = Slate()
+
+    def hide(self, frame: Frame, now_ns: int) -> Frame:
+        """The frame behind the veil that somebody asked for."""
+        return self._wanted.show(frame, now_ns)
 
     def show(self, live: Frame, now_ns: int) -> Frame:
         if self._how == "veil":
             return self._veil.show(live, now_ns)
         if self._how == "passthrough":
-            return sealed(live, Kind.BARE)
+            return live.sealed(Kind.BARE)
         return self.slate.show(live.size, LOOKING, now_ns)
-
-
-def sealed(frame: Frame, kind: Kind) -> Frame:
-    """The frame as it is published: under its name, and read-only, for the sinks share it."""
-    image = frame.image.view()
-    image.flags.writeable = False
-    return replace(frame, image=image, kind=kind)

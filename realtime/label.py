@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engines.faces import Image
+from engines.kernels.canvas import Canvas
 from realtime.lettering import Sprite, plate
 
 
@@ -19,13 +19,13 @@ class Label:
         self.text = text
         self._sprites: dict[tuple[int, int], Sprite] = {}
 
-    def paint(self, image: Image) -> None:
-        """Blends the mark into the frame, in place."""
-        height, width = image.shape[:2]
+    def paint(self, canvas: Canvas) -> None:
+        """Blends the mark into a picture."""
+        width, height = canvas.size
         sprite = self._sprites.get((width, height))
         if sprite is None:
             # Forty-fifth of the height is readable in a small tile of a call and does not catch the eye.
             sprite = plate([self.text], max(10, round(height / 45)), padding=0.45)
             self._sprites[width, height] = sprite
         margin = max(1, round(height / 60))
-        sprite.paint(image, margin, height - margin - sprite.size[1])
+        canvas.stamp(sprite, margin, height - margin - sprite.size[1])

@@ -21,16 +21,20 @@ class Sprite:
     Args:
         colour: (h, w, 3) uint8 BGR, already multiplied by the opacity.
         opacity: (h, w) uint8.
+
+    Attributes:
+        colour: As given, contiguous.
+        keep: (h, w, 3) uint8: 255 less the opacity.
     """
 
     def __init__(self, colour: Image, opacity: NDArray[np.uint8]) -> None:
-        self._colour = np.ascontiguousarray(colour)
-        self._keep = np.ascontiguousarray(np.repeat((255 - opacity)[..., None], 3, axis=2))
+        self.colour: Image = np.ascontiguousarray(colour)
+        self.keep: Image = np.ascontiguousarray(np.repeat((255 - opacity)[..., None], 3, axis=2))
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height, pixels."""
-        return self._colour.shape[1], self._colour.shape[0]
+        return self.colour.shape[1], self.colour.shape[0]
 
     def paint(self, image: Image, x: int, y: int) -> None:
         """Blends itself into ``image`` with its corner at (x, y); what lies outside is cut off."""
@@ -41,8 +45,8 @@ class Sprite:
             return
         inside = (slice(y0 - y, y1 - y), slice(x0 - x, x1 - x))
         target = image[y0:y1, x0:x1]
-        cv2.multiply(target, self._keep[inside], dst=target, scale=1 / 255)
-        cv2.add(target, self._colour[inside], dst=target)
+        cv2.multiply(target, self.keep[inside], dst=target, scale=1 / 255)
+        cv2.add(target, self.colour[inside], dst=target)
 
 
 def write(text: str, height: int) -> NDArray[np.uint8]:

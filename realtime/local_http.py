@@ -9,6 +9,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -18,8 +19,10 @@ HOST = "127.0.0.1"
 _MAX_CLIENTS = 16
 _CLIENT_TIMEOUT_S = 10.0
 _ACCEPT_POLL_S = 0.1
+_REQUEST_S = 10.0
+"""How long a client may take to say what it wants, all in all."""
 
-_HEADERS = (
+_HEADERS: tuple[tuple[str, str], ...] = (
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
@@ -43,6 +46,7 @@ class LocalServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         handler: Answers the requests.
         name: What it serves: names its threads, and stands in messages.
         otherwise: How to ask for any free port.
+        host: Address to listen on.
 
     Raises:
         UsageError: The port is taken or not permitted.
@@ -55,13 +59,19 @@ class LocalServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     # On Windows this would let two programs share the port.
     allow_reuse_address = os.name != "nt"
 
-    def __init__(self, port: int, handler: type[LocalHandler], name: str, otherwise: str) -> None:
+    def __init__(
+        self, port: int, handler: type[LocalHandler], name: str, otherwise: str, host: str = HOST
+    ) -> None:
         self._clients: dict[socket.socket, threading.Thread] = {}
+        self._due: dict[socket.socket, float] = {}
+        self._host = host
+        if ":" in host:
+            self.address_family = socket.AF_INET6
         self._lock = threading.Lock()
         self._name = name
         self._thread: threading.Thread | None = None
         try:
-            super().__init__((HOST, port), handler)
+            super().__init__((host, port), handler)
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EPERM):
                 raise UsageError(
@@ -69,17 +79,17 @@ class LocalServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
                     f"Choose another one, for example {otherwise} for any free one.",
                 ) from error
             raise DeviceError(
-                f"The {name} cannot open a socket on this machine: {error.strerror}.", "Go without it."
+                f"The {name} cannot open a socket on {host}: {error.strerror}.", "Go without it."
             ) from error
         self.port = int(self.server_address[1])
         self.hosts = frozenset(
-            f"{host}{suffix}" for host in (HOST, "localhost") for suffix in ("", f":{self.port}")
+            f"{name}{suffix}" for name in (HOST, "localhost") for suffix in ("", f":{self.port}")
         )
 
     @property
     def url(self) -> str:
         """Its address."""
-        return f"http://{HOST}:{self.port}/"
+        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self.port}/"
 
     def start(self) -> None:
         """Begins to answer."""
@@ -112,12 +122,31 @@ class LocalServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         )
         with self._lock:
             self._clients[request] = thread
+            self._due[request] = time.monotonic() + _REQUEST_S
         thread.start()
+
+    def allow(self, client: socket.socket, seconds: float | None) -> None:
+        """Gives a client so long for the rest of what it says; None from now on as long as it likes."""
+        with self._lock:
+            if seconds is None:
+                self._due.pop(client, None)
+            elif client in self._clients:
+                self._due[client] = time.monotonic() + seconds
+
+    def service_actions(self) -> None:
+        """Hangs up on who takes too long to say what it wants, a byte at a time."""
+        now = time.monotonic()
+        with self._lock:
+            for client, due in self._due.items():
+                if now > due:
+                    with contextlib.suppress(OSError):
+                        client.shutdown(socket.SHUT_RDWR)
 
     def shutdown_request(self, request: Any) -> None:
         """Called once for every client, served or turned away."""
         with self._lock:
             self._clients.pop(request, None)
+            self._due.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -141,6 +170,8 @@ class LocalHandler(BaseHTTPRequestHandler):
     """Answers ``GET`` and ``HEAD`` of whoever asked for this very machine; subclasses say what."""
 
     server: LocalServer
+    headers_sent = _HEADERS
+    """Sent with every answer."""
     server_version = "doppelcam"
     sys_version = ""
     timeout = _CLIENT_TIMEOUT_S
@@ -151,6 +182,7 @@ class LocalHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Turns strangers away, and answers everybody else."""
+        self.server.allow(self.connection, None)
         if not self._from_here():
             self.answer(403, "text/plain", b"This page is for this machine only.\n")
             return
@@ -173,7 +205,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         if length is not None:
             self.send_header("Content-Length", str(length))
-        for name, value in _HEADERS:
+        for name, value in self.headers_sent:
             self.send_header(name, value)
         self.end_headers()
 

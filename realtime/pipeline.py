@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from contextlib import ExitStack
+from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
 from engines.errors import DoppelcamError, EngineError
 from engines.faces import Face, Image
+from engines.kernels.canvas import Canvas, Easel, HostEasel
+from engines.kernels.planar import Planar
 from engines.swap.base import AnySwapper, Progress
 from realtime.budget import Meter
 from realtime.bystanders import cover
@@ -64,7 +68,7 @@ class FaceTracker(Protocol):
 
 
 class Pipeline:
-    """Track, swap, blend, label. One thread opens, uses and closes it.
+    """Track, swap, blend, label. One thread opens, uses and closes it; other swappers come to it opened.
 
     Args:
         tracker: Finds and follows faces.
@@ -75,6 +79,7 @@ class Pipeline:
         most_failures: Frames in a row that may fail before :meth:`process` gives up.
         repeats: Tells frames that were there before; None works on every frame.
         cover_others: Whether faces that are followed and not chosen are pixelated.
+        easel: Where frames are painted: the one that the swapper paints on. None paints them where they are.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class Pipeline:
         most_failures: int = MOST_FAILURES,
         repeats: Repeats | None = None,
         cover_others: bool = True,
+        easel: Easel | None = None,
     ) -> None:
         self._tracker = tracker
         self._cover_others = cover_others
@@ -94,6 +100,7 @@ class Pipeline:
         self._meter = meter
         self._clock = clock
         self._label = label
+        self._easel = easel or HostEasel(clock.now_ns)
         self._most_failures = most_failures
         self._repeats = repeats
         self._failures = 0
@@ -105,32 +112,49 @@ class Pipeline:
         """The swapper in use."""
         return self._swapper
 
+    @property
+    def label(self) -> Label | None:
+        """The mark painted into trusted frames. Set it between frames only."""
+        return self._label
+
+    @label.setter
+    def label(self, label: Label | None) -> None:
+        self._label = label
+        self._forget()
+
     def open(self, progress: Progress) -> None:
-        """Opens the tracker and the swapper.
+        """Opens what finds faces, what is painted on and what paints.
 
         Raises:
             EngineError: One of them does not work.
         """
         self._tracker.open(progress)
+        self._easel.open(progress)
         self._swapper.open(progress)
         self._skipped = self._tracker.skipped_detections
 
-    def replace_swapper(self, swapper: AnySwapper, progress: Progress) -> None:
-        """Opens another swapper and goes on with it. Called by the process thread between frames.
+    def replace_swapper(self, swapper: AnySwapper) -> AnySwapper:
+        """Goes on with another swapper. Called by the process thread between frames; takes no time.
 
-        Raises:
-            EngineError: The new one does not work; it is closed and the old one goes on.
+        Args:
+            swapper: Opened by another thread, which uses it no more.
+
+        Returns:
+            The one before. It is the caller's to close, since that may take longer than a frame.
         """
-        try:
-            swapper.open(progress)
-        except BaseException:
-            swapper.close()
-            raise
         old, self._swapper = self._swapper, swapper
         self._failures = 0
-        if self._repeats is not None:
-            self._repeats.forget()
-        old.close()
+        self._forget()
+        return old
+
+    def send(self, frame: Frame) -> Frame:
+        """Starts to bring a frame to where it is going to be painted. Called by the capture thread, for every frame.
+
+        Returns:
+            The frame, to be handed to :meth:`process` or dropped.
+        """
+        sent = self._easel.send(frame.image, frame.lease is not None)
+        return frame if sent is None else replace(frame, sent=sent)
 
     def process(self, frame: Frame) -> Outcome:
         """Puts the new face on every chosen face of the frame, in place.
@@ -154,7 +178,8 @@ class Pipeline:
             if again is not None:
                 self._meter.count("duplicates")
                 return again
-            faces = self._paint(frame, began)
+            faces, painted = self._work_on(frame, began)
+            frame = frame.painted(painted)
         except Exception as caught:
             error = self._failed(caught)
         else:
@@ -170,41 +195,53 @@ class Pipeline:
         return outcome
 
     def close(self) -> None:
-        """Closes the tracker and the swapper; may be called twice."""
-        try:
-            self._tracker.close()
-        finally:
-            self._swapper.close()
+        """Closes everything that was opened; may be called twice."""
+        with ExitStack() as closing:
+            for part in (self._easel, self._swapper, self._tracker):
+                closing.callback(part.close)
 
-    def _paint(self, frame: Frame, began: int) -> int:
-        now, swapper, image = self._clock.now_ns, self._swapper, frame.image
-        faces = self._tracker.track(image, frame.captured_ns)
-        if self._cover_others:
-            for other in self._tracker.others:
-                cover(image, other)
-        at = now()
-        self._meter.stage("track", at - began)
-        swap_ns = blend_ns = 0
+    def _forget(self) -> None:
+        """What was made of the last frame is not what would be made now."""
+        if self._repeats is not None:
+            self._repeats.forget()
+
+    def _work_on(self, frame: Frame, began: int) -> tuple[int, Image | Planar]:
+        """How many faces were put on, and the picture with them."""
+        canvas = self._easel.begin(frame.image, frame.sent)
+        try:
+            faces = self._tracker.track(canvas.live, frame.captured_ns)
+            if self._cover_others:
+                for other in self._tracker.others:
+                    cover(canvas, other)
+            self._meter.stage("track", self._clock.now_ns() - began)
+            if not faces:
+                return 0, frame.picture
+            return self._paint(canvas, faces, frame)
+        finally:
+            canvas.drop()
+
+    def _paint(self, canvas: Canvas, faces: Sequence[Face], frame: Frame) -> tuple[int, Image | Planar]:
+        swapper, picture = self._swapper, canvas.picture
+        laps = [canvas.lap()]
         for face in faces:
             if not (all_finite(face.points) and math.isfinite(face.presence)):
                 raise EngineError("The tracker gave a face that is not made of numbers.")
-            layer = swapper.swap(image, face)
+            layer = swapper.swap(picture, face)
             if layer is None:
                 # Turned away so far, or so mistaken, that the new face would not cover the real one.
-                return 0
+                return 0, frame.picture
             if not all_finite(layer):
                 raise EngineError(f"The swapper {swapper.name} gave a face that is not made of numbers.")
-            swapped = now()
-            swapper.blend(image, layer)
-            blended = now()
-            swap_ns, blend_ns, at = swap_ns + swapped - at, blend_ns + blended - swapped, blended
-        if not faces:
-            return 0
-        self._meter.stage("swap", swap_ns)
-        self._meter.stage("blend", blend_ns)
+            laps.append(canvas.lap())
+            swapper.blend(picture, layer)
+            laps.append(canvas.lap())
         if self._label is not None:
-            self._label.paint(image)
-        return len(faces)
+            self._label.paint(canvas)
+        painted = canvas.finish()
+        spent = [canvas.between(one, other) for one, other in pairwise(laps)]
+        self._meter.stage("swap", sum(spent[::2]))
+        self._meter.stage("blend", sum(spent[1::2]))
+        return len(faces), painted
 
     def _failed(self, caught: Exception) -> DoppelcamError:
         """Counts, logs each kind once, and gives up after many in a row."""

@@ -1,9 +1,12 @@
-"""What can give way on a CPU, in the order in which it is missed least."""
+"""What can give way, in the order in which it is missed least.
+
+What a swapper or a restorer can do without, it says itself (:class:`HasRungs`); this file need not know it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from engines.analysis.topology import POINTS
 from realtime.governor import Rung
@@ -90,13 +93,78 @@ class EverySecond(Rung):
         return True
 
 
-def ladder(tracker: Tracker, points: int, fps: float) -> Sequence[Rung]:
-    """The rungs there are on a CPU.
+class GivesWay(Protocol):
+    """Something that a part of a pipeline can do with less work, in any package: nothing has to be imported for it.
+
+    Attributes:
+        name: What the user reads, as the end of "running with …".
+        saves: Share of a frame's time that it saves at most, 0…1.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+        ...
+
+    @property
+    def saves(self) -> float:
+        """See above."""
+        ...
+
+    def lower(self) -> None:
+        """Works less from the next frame on; called between two frames, by the thread that works on them.
+
+        Raises:
+            DoppelcamError: It cannot; nothing has changed.
+        """
+        ...
+
+    def restore(self) -> None:
+        """Puts everything back."""
+        ...
+
+
+@runtime_checkable
+class HasRungs(Protocol):
+    """A part that can do with less work in some ways."""
+
+    @property
+    def gives_way(self) -> Sequence[GivesWay]:
+        """Its ways, in the order in which they are missed least; the same ones every time."""
+        ...
+
+
+class OfPart(Rung):
+    """A way of a part.
+
+    Args:
+        way: Which.
+    """
+
+    def __init__(self, way: GivesWay) -> None:
+        self._way = way
+        self.name = way.name
+        # A rung that says it saves everything could never be left.
+        self.saves = min(max(way.saves, 0.0), 0.95)
+
+    def engage(self) -> None:
+        """See :class:`~realtime.governor.Rung`."""
+        self._way.lower()
+
+    def release(self) -> None:
+        """See :class:`~realtime.governor.Rung`."""
+        self._way.restore()
+
+
+def ladder(tracker: Tracker, points: int, fps: float, parts: Sequence[object] = ()) -> Sequence[Rung]:
+    """The rungs there are.
 
     Args:
         tracker: Where to save.
         points: How many landmarks it reads.
         fps: Frames a second that come.
+        parts: What else works on a frame; those that are :class:`HasRungs` give way first, in this order.
     """
+    theirs = [OfPart(way) for part in parts if isinstance(part, HasRungs) for way in part.gives_way]
     fewer = [FewerLandmarks(tracker)] if points > POINTS else []
-    return (RareDetection(tracker), *fewer, EverySecond(fps))
+    return (*theirs, RareDetection(tracker), *fewer, EverySecond(fps))

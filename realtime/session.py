@@ -93,6 +93,7 @@ class Session:
         patience_s: How long :meth:`stop` waits for a camera or an engine that does not return.
         finish_s: How long :meth:`stop` waits for sinks: a file has to be finished or is lost.
         governor: What gives way when frames take too long; None lets nothing give way.
+        on_captured: Shown every frame before anybody paints into it, by the capture thread; it must be quick.
 
     Attributes:
         ready: Set when the first swapped frame was sent.
@@ -118,6 +119,7 @@ class Session:
         patience_s: float = 0.8,
         finish_s: float = 10.0,
         governor: Governor | None = None,
+        on_captured: Callable[[Frame], None] = lambda frame: None,
     ) -> None:
         if not sinks:
             raise UsageError("There is nowhere to send the picture.", "Give at least one --sink.")
@@ -128,6 +130,7 @@ class Session:
         self._progress, self._on_ready = progress, on_ready
         self._patience_s, self._finish_s = patience_s, finish_s
         self._governor = governor
+        self._on_captured = on_captured
         self._capture = Capture(source, clock, meter, self._stop, reconnect_s)
         self._captured: Mailbox[Frame] = Mailbox(clock)
         self._size: Mailbox[tuple[int, int]] = Mailbox(clock)
@@ -182,6 +185,8 @@ class Session:
             thread.join(max(0.0, began + patience - time.monotonic()))
             if thread.is_alive():
                 log.warning("%s does not return and is left behind", thread.name)
+        # Also where its thread never began, or never ends: nobody may wait for a change that will not be made.
+        self._changes.close()
         if self._ended_ns is None:
             self._ended_ns = self._clock.now_ns()
             gc.unfreeze()
@@ -323,7 +328,8 @@ class Session:
             dropped = 0
             for frame in self._capture.frames():
                 self._newest = frame
-                self._captured.put(frame)
+                self._on_captured(frame)
+                self._captured.put(self._pipeline.send(frame))
                 if self._captured.dropped != dropped:
                     dropped = self._captured.dropped
                     self._meter.count("dropped")

@@ -95,7 +95,8 @@ def _over(stage: StageReport) -> Text:
     return Text(f"{stage.over:,}", style="yellow" if stage.over else "dim")
 
 
-_COUNTS: Final = ("dropped", "repeated", "held", "veiled", "slated", "duplicates", "left_out", "reconnects")
+_COUNTS: Final = ("dropped", "repeated", "held", "veiled", "slated", "duplicates", "left_out", "reconnects",
+                 "recognitions")  # fmt: skip
 
 
 def counts_line(report: Report) -> str:
@@ -123,7 +124,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> Table:
     """Names and what they are, without a heading."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="dim", no_wrap=True)
-    made.add_column()
+    made.add_column(overflow="fold")
     for name, value in rows:
         made.add_row(name, Text(value))
     return made

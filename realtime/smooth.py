@@ -27,16 +27,29 @@ class OneEuroSettings:
     beta: float = 60.0
     speed_cutoff: float = 8.0
 
+    @classmethod
+    def of(cls, amount: float) -> OneEuroSettings:
+        """More or less than usual.
+
+        Args:
+            amount: 0 follows eight times as fast, 0.5 as usual, 1 holds eight times as still.
+        """
+        factor = 8 ** (1 - 2 * amount)
+        return cls(cls().min_cutoff * factor, cls().beta * factor)
+
 
 class OneEuro:
     """Filters a set of points, each by its own speed, measured in widths of the face.
 
     Args:
         settings: How much.
+
+    Attributes:
+        settings: The same; may be changed from one frame to the next.
     """
 
     def __init__(self, settings: OneEuroSettings = OneEuroSettings()) -> None:
-        self._settings = settings
+        self.settings = settings
         self._at_ns: int | None = None
         self._value: Floats = np.empty((0, 0), np.float32)
         self._speed: Floats = self._value
@@ -61,12 +74,12 @@ class OneEuro:
             return points.copy()
         seconds = (now_ns - self._at_ns) / 1e9
         self._at_ns = now_ns
-        self._speed += _follow(self._settings.speed_cutoff, seconds) * (
+        self._speed += _follow(self.settings.speed_cutoff, seconds) * (
             (points - self._value) / seconds - self._speed
         )
         # One cutoff for all coordinates of a point, or a slanted motion would bend.
         pace = np.sqrt(np.einsum("nd,nd->n", self._speed, self._speed)) / max(scale, 1.0)
-        cutoff = self._settings.min_cutoff + self._settings.beta * pace
+        cutoff = self.settings.min_cutoff + self.settings.beta * pace
         step = cutoff * (2 * math.pi * seconds)
         self._value += (step / (1 + step)).astype(np.float32)[:, None] * (points - self._value)
         return self._value.copy()

@@ -5,8 +5,10 @@ Every reader returns the value typed, or raises ValueError; :class:`Wrong` where
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,6 +19,22 @@ POLICIES: Final = (("hold", "veil"), ("hold", "slate"), ("veil",), ("slate",), (
 """What viewers may be shown when the swap cannot be trusted, each in this order."""
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A person who is recognised by one photo and is given the face on another one.
+
+    Attributes:
+        live: Photo of the person before the camera.
+        photo: Photo of the person whose face is put on.
+    """
+
+    live: Path
+    photo: Path
+
+    def __str__(self) -> str:
+        return f"{self.live}={self.photo}"
 
 
 class Wrong(ValueError):
@@ -77,6 +95,23 @@ def read_path(value: Any) -> Path:
         raise Wrong("there is no such home folder") from error
 
 
+def read_pair(value: Any) -> Pair:
+    """``LIVE=PHOTO``."""
+    parts = read_text(value).split("=")
+    if len(parts) != 2:
+        raise Wrong("there must be one '=' in it, between the two paths") if len(parts) > 2 else ValueError
+    return Pair(read_path(parts[0]), read_path(parts[1]))
+
+
+def read_landmarker(value: Any) -> str:
+    """``builtin``, ``mediapipe:FILE.task``, a name or a path."""
+    text = read_text(value)
+    kind, _, bundle = text.partition(":")
+    if kind == "mediapipe" and not bundle.strip():
+        raise Wrong("'mediapipe' needs a bundle: mediapipe:FILE.task")
+    return text
+
+
 def spec_of(
     kinds: tuple[str, ...], needs_target: tuple[str, ...], no_target: tuple[str, ...]
 ) -> Callable[[Any], str]:
@@ -85,14 +120,13 @@ def spec_of(
     def read(value: Any) -> str:
         text = read_text(value)
         kind, colon, target = text.partition(":")
-        if kind in needs_target and target:
+        if kind == "file" and target:
             read_path(target)
-        if kind == "stream":
-            raise Wrong("'stream' is not available in this version")
         if kind not in kinds or (colon and not target):
             raise ValueError
         if kind in needs_target and not target:
-            raise Wrong(f"'{kind}' needs a path: {kind}:PATH")
+            wanted = "an address: stream:URL" if kind == "stream" else f"a path: {kind}:PATH"
+            raise Wrong(f"'{kind}' needs {wanted}")
         if kind in no_target and target:
             raise Wrong(f"'{kind}' takes nothing behind it")
         return text
@@ -166,6 +200,50 @@ def read_landmarks(value: Any) -> int:
     return int(one_of("468", "478")(str(value)))
 
 
+def read_predict(value: Any) -> str:
+    """``off``, ``auto`` or milliseconds, as text."""
+    return value if value in ("off", "auto") else f"{number(0, 100)(value):g}"
+
+
+def read_control(value: Any) -> str:
+    """``auto``, ``off`` or a port, as text."""
+    return value if value in ("auto", "off") else str(whole(0, 65535)(value))
+
+
+def read_address(value: Any) -> str:
+    """An IP address, as text; names could come to mean another one."""
+    return str(ipaddress.ip_address(read_text(value)))
+
+
+def read_boost(value: Any) -> int:
+    """1, 2 or 4."""
+    return int(one_of("1", "2", "4")(str(value)))
+
+
+def read_mask(value: Any) -> str:
+    """What :func:`engines.swap.mask_choice.read_masks` reads, as text; a list in TOML."""
+    from engines.swap.mask_choice import read_masks
+
+    text = ",".join(map(read_text, value)) if isinstance(value, list) else read_text(value)
+    try:
+        read_masks(text)
+    except ValueError as error:
+        raise Wrong(str(error)) from error
+    return text
+
+
+def read_restorer(value: Any) -> str:
+    """What :func:`engines.restore.choice.read_restore` reads, as text."""
+    from engines.restore.choice import read_restore
+
+    text = read_text(value)
+    try:
+        read_restore(text)
+    except ValueError as error:
+        raise Wrong(str(error)) from error
+    return text
+
+
 def read_device(value: Any) -> str:
     """``auto``, ``cpu`` or ``cuda[:N]``."""
     text = read_text(value)
@@ -173,3 +251,13 @@ def read_device(value: Any) -> str:
     if kind not in ("auto", "cpu", "cuda") or (colon and (kind != "cuda" or not number.isdecimal())):
         raise ValueError
     return text
+
+
+def read_mirror(value: Any) -> str:
+    """The address of a folder: https, or http on this machine."""
+    from engines.catalogue.urls import checked_mirror
+
+    try:
+        return checked_mirror(read_text(value))
+    except ValueError as error:
+        raise Wrong(str(error)) if str(error) else ValueError from error

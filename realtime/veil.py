@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from engines.faces import Floats
+from engines.faces import Floats, Image
 from realtime.frame import Frame, FramePool, Kind, Lease
 from realtime.lettering import Sprite, plate
 
@@ -46,7 +46,7 @@ class Veil:
         self._pool = FramePool((1, 1))
         self._caption: Sprite | None = None
         self._cells: Floats | None = None
-        self._drawn: Lease | None = None
+        self._drawn: Lease[Image] | None = None
         self._drawn_ns = 0
 
     def show(self, live: Frame, now_ns: int) -> Frame:
@@ -74,13 +74,13 @@ class Veil:
         letters = max(10, round(min(height / 32, width / 30)))
         self._caption = plate(self._lines, letters, padding=1.1) if self._lines else None
 
-    def _draw(self, live: Frame, fade: bool) -> Lease:
+    def _draw(self, live: Frame, fade: bool) -> Lease[Image]:
         width, height = self._size
         cell = max(width, height) / _CELLS
         grid = (max(2, round(width / cell)), max(2, round(height / cell)))
         # Some hundred pixels of a cell stand for all of it, so that 4K costs no more than VGA.
         few = (min(width, grid[0] * _SAMPLES), min(height, grid[1] * _SAMPLES))
-        seen = cv2.resize(live.image, few, interpolation=cv2.INTER_NEAREST)
+        seen = live.sample(*few)
         cells = np.asarray(cv2.resize(seen, grid, interpolation=cv2.INTER_AREA), np.float32)
         cells = np.asarray(
             cv2.GaussianBlur(cells, (3, 3), _BLUR, borderType=cv2.BORDER_REPLICATE), np.float32

@@ -16,17 +16,27 @@ PACKAGES = ("engines", "realtime")
 LONGEST = 450
 
 WRAPPERS = {
-    "onnxruntime": {"engines/runtime/onnx.py"},
-    "tensorrt": {"engines/runtime/tensorrt.py", "engines/runtime/build.py"},
-    "tensorrt_rtx": {"engines/runtime/tensorrt.py", "engines/runtime/build.py"},
-    "cupy": {"engines/kernels/gpu.py", "engines/runtime/tensorrt.py"},
-    "onnx": {"engines/runtime/build.py"},
-    "mediapipe": set(),
+    "onnxruntime": {"engines/runtime/ort.py"},
+    "tensorrt": {"engines/runtime/trt.py"},
+    "tensorrt_rtx": {"engines/runtime/trt.py"},
+    "cupy": {"engines/kernels/gpu.py"},
+    "onnx": {"engines/runtime/fp16.py", "engines/runtime/initializer.py"},
+    "mediapipe": {"engines/analysis/mediapipe.py"},
     "pyvirtualcam": {"realtime/sinks/virtualcam.py"},
-    "av": {"realtime/sinks/file.py", "realtime/sources/file.py", "realtime/doctor.py"},
+    "av": {
+        "realtime/sinks/file.py",
+        "realtime/sources/file.py",
+        "realtime/doctor.py",
+        "realtime/audio/decode.py",
+        "realtime/sinks/stream_mux.py",
+        "realtime/sinks/stream_relay.py",
+        "realtime/sinks/stream_whip.py",
+        "realtime/bench/reader.py",
+    },
     "PIL": {"engines/analysis/photo.py", "realtime/picture.py"},
     "pillow_heif": {"engines/analysis/photo.py"},
-    "aiortc": {"realtime/sinks/stream.py"},
+    "aiortc": {"realtime/sinks/stream_whip.py"},
+    "pythonosc": {"realtime/control/osc.py"},
 }
 """What not every machine has, and the files that may import it, inside of a function."""
 
@@ -225,4 +235,14 @@ def test_threads_are_made_in_one_place():
         for node in ast.walk(tree_of(module))
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in kinds
     }
-    assert makers <= {"realtime.session", "realtime.local_http", "realtime.round_trip"}
+    assert makers <= {
+        "realtime.session",
+        "realtime.local_http",
+        "realtime.control.osc",
+        "realtime.control.worker",
+        "realtime.round_trip",
+        "realtime.audio.feed",
+        "realtime.sinks.stream",
+        "realtime.sinks.stream_link",
+        "realtime.sinks.stream_whip",
+    }

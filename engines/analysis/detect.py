@@ -16,7 +16,8 @@ from engines.analysis.topology import WEIGHTS
 from engines.errors import EngineError
 from engines.faces import Detection, Floats, Image
 from engines.runtime.base import Network
-from engines.runtime.onnx import OnnxNetwork
+from engines.runtime.model_file import SHIPPED
+from engines.runtime.open import open_network
 
 Range = Literal["near", "far"]
 
@@ -50,7 +51,7 @@ class Detector:
     """
 
     def __init__(self, reach: Range, threshold: float = 0.5) -> None:
-        self.network: Network = OnnxNetwork(WEIGHTS / _FILES[reach])
+        self.network: Network = open_network(WEIGHTS / _FILES[reach], hint=SHIPPED)
         self._anchors = _anchors(_GRIDS[reach])
         self._threshold = threshold
         self._side = self.network.input_specs[0].shape[1]

@@ -64,6 +64,20 @@ def read_photo(path: Path) -> Image:
     Raises:
         PhotoError: The file cannot be used. The sentence names it and the reason.
     """
+    image, alpha = read_layers(path)
+    return image if alpha is None else over_mean(image, alpha)
+
+
+def read_layers(path: Path) -> tuple[Image, Image | None]:
+    """Reads a picture file whose transparent parts are wanted for themselves; see :func:`read_photo`.
+
+    Returns:
+        H×W×3 uint8 BGR, and (H, W) uint8: 0 where it is transparent, 255 where it is opaque; None where it has no
+        transparent parts.
+
+    Raises:
+        PhotoError: The file cannot be used. The sentence names it and the reason.
+    """
     with open_regular(path, "a photo", PhotoError) as file:
         try:
             return _read(path, file)
@@ -103,7 +117,7 @@ def is_still(path: Path) -> bool:
             return False
 
 
-def _read(path: Path, file: BinaryIO) -> Image:
+def _read(path: Path, file: BinaryIO) -> tuple[Image, Image | None]:
     from PIL import Image as pil
 
     heif = _is_heif(file)
@@ -136,8 +150,10 @@ def _read(path: Path, file: BinaryIO) -> Image:
         rgb = np.asarray(_to_srgb(shown, profile, path), np.uint8)
         image = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), np.uint8)
     if alpha is not None:
-        image = _over_mean(path, image, alpha)
-    return _upright(image, orientation)
+        if int(alpha.sum(dtype=np.int64)) < 255 * MIN_SIDE:
+            raise PhotoError(f"{quoted(path)} is completely transparent.", "Take a photo with something on it.")
+        alpha = None if int(alpha.min()) == 255 else _upright(alpha, orientation)
+    return _upright(image, orientation), alpha
 
 
 def _too_large(path: Path) -> PhotoError:
@@ -271,12 +287,15 @@ def _upright(image: Image, orientation: int) -> Image:
     return np.ascontiguousarray(image)
 
 
-def _over_mean(path: Path, image: Image, alpha: Image) -> Image:
-    """Lays a picture with alpha over the mean colour of its visible part."""
+def over_mean(image: Image, alpha: Image) -> Image:
+    """Lays a picture with alpha over the mean colour of its visible part.
+
+    Args:
+        image: H×W×3 uint8.
+        alpha: (H, W) uint8, not 0 everywhere.
+    """
     weight = alpha.astype(np.float32) / 255.0
     total = float(weight.sum(dtype=np.float64))
-    if total < MIN_SIDE:
-        raise PhotoError(f"{quoted(path)} is completely transparent.", "Take a photo with something on it.")
     mean = np.einsum("hw,hwc->c", weight, image, dtype=np.float64) / total
     ground = mean.astype(np.float32)
     mixed = image.astype(np.float32)

@@ -13,10 +13,11 @@ import numpy as np
 
 from engines.analysis.detect import Detector
 from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points
-from engines.analysis.photo import read_photo
+from engines.analysis.marks import SUFFIX, marks_of, read_marks
+from engines.analysis.photo import over_mean, read_layers
 from engines.analysis.topology import OVAL, POINTS
 from engines.errors import PhotoError
-from engines.faces import Detection, Floats, Image
+from engines.faces import Array, Detection, Floats, Image
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +38,15 @@ class SourceFace:
         points: (468, 3) or (478, 3) float32 landmarks, pixels of ``image``.
         name: What to call the photo in a message.
         note: What a person should know about how it was read; empty if nothing.
+        alpha: (H, W) uint8, how opaque the photo is, 0…255; ``image`` has the mean colour where it is transparent.
+            None for a photo that is opaque.
     """
 
     image: Image
     points: Floats
     name: str
     note: str = ""
+    alpha: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +74,37 @@ class SourceReader:
         self._landmarks = LandmarkNetwork(landmarks)
 
     def read(self, path: Path) -> SourceFace:
-        """Reads the largest face of a photo.
+        """Reads the largest face of a photo; or the one whose points are marked in a file beside it.
 
         Args:
-            path: The photo.
+            path: The photo; see :mod:`engines.analysis.marks` for the file beside it.
 
         Raises:
             PhotoError: It cannot be read, or there is no usable face in it; the sentence says which.
         """
-        return self.find(read_photo(path), path.name)
+        image, alpha = read_layers(path)
+        flat = image if alpha is None else over_mean(image, alpha)
+        marks = marks_of(path)
+        if marks is not None:
+            points = read_marks(marks, (image.shape[1], image.shape[0]))[: self._landmarks.points]
+            return SourceFace(flat, points, path.name, alpha=alpha)
+        return self.find(flat, path.name, alpha)
 
-    def find(self, image: Image, name: str) -> SourceFace:
-        """The largest face of a picture that was read already; see :meth:`read`."""
+    def find(self, image: Image, name: str, alpha: Array | None = None) -> SourceFace:
+        """The largest face of a picture that was read already; see :meth:`read`.
+
+        Args:
+            image: The picture.
+            name: What to call it in a message.
+            alpha: How opaque it is; see :class:`SourceFace`.
+        """
+        face, turn = self._found(image, name)
+        if alpha is None:
+            return face
+        return replace(face, alpha=alpha if turn is None else np.ascontiguousarray(cv2.rotate(alpha, turn)))
+
+    def _found(self, image: Image, name: str) -> tuple[SourceFace, int | None]:
+        """The largest face, and how the picture was turned for it."""
         turned = [
             image if turn is None else np.ascontiguousarray(cv2.rotate(image, turn), np.uint8)
             for turn in _TURNS
@@ -89,19 +112,19 @@ class SourceReader:
         # An upside-down face is taken for an upright one now and then, and a flag for a face: the surest view counts.
         for detectors in ((self._detectors[0].detect, self._detectors[1].detect), (self._from_further_away,)):
             views = [
-                (faces, upright)
-                for upright in turned
+                (faces, upright, turn)
+                for turn, upright in zip(_TURNS, turned, strict=True)
                 for detect in detectors
                 if (faces := self._upright(upright, detect(upright)))
             ]
             if views:
-                faces, upright = max(views, key=lambda view: view[0][0].sure)
-                return _chosen(
-                    [replace(faces[0], points=self._settled(upright, faces[0])), *faces[1:]], upright, name
-                )
+                faces, upright, turn = max(views, key=lambda view: view[0][0].sure)
+                settled = replace(faces[0], points=self._settled(upright, faces[0]))
+                return _chosen([settled, *faces[1:]], upright, name), turn
         raise PhotoError(
             f"There is no face in {name}.",
-            "Choose a photo of one person's face from the front; drawings and masks are often not seen as faces.",
+            "Choose a photo of one person's face from the front; drawings and masks are often not seen as faces. "
+            f"Of a drawing, mark points in a file beside it: {Path(name).stem}{SUFFIX}, as in docs/portrait.md.",
         )
 
     def close(self) -> None:

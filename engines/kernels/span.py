@@ -14,7 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-_BYTE, _INT, _LONG, _FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+from engines.kernels.vectors import BYTE, FLOAT, INT, LONG, clamp, gather, pair, pick, splat, vector
+
 _FAST = ("contract",)
 BLOCK = 4
 """Pixels that are shaded at a time."""
@@ -23,83 +24,52 @@ FIXED = 65536
 """Texture coordinates are 16.16 fixed point: this is one texel."""
 
 
-def _vector(element: ir.Type, lanes: int) -> ir.VectorType:
-    return ir.VectorType(element, lanes)
-
-
 def _floats(value: float, lanes: int) -> ir.Constant:
-    return ir.Constant(_vector(_FLOAT, lanes), [value] * lanes)
-
-
-def _pick(
-    builder: ir.IRBuilder, first: ir.Value, lanes: Sequence[int], second: ir.Value | None = None
-) -> ir.Value:
-    """Some lanes of one vector, or of two laid end to end."""
-    if second is None:
-        second = ir.Constant(first.type, ir.Undefined)
-    return builder.shuffle_vector(first, second, ir.Constant(_vector(_INT, len(lanes)), list(lanes)))
-
-
-def _gather(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
-    """Scalars as the lanes of one vector."""
-    vector: ir.Value = ir.Constant(_vector(values[0].type, len(values)), ir.Undefined)
-    for lane, value in enumerate(values):
-        vector = builder.insert_element(vector, value, _INT(lane))
-    return vector
-
-
-def _splat(builder: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
-    """One scalar in every lane."""
-    return _pick(builder, _gather(builder, [value, value]), [0] * lanes)
+    return ir.Constant(vector(FLOAT, lanes), [value] * lanes)
 
 
 def _lerp(builder: ir.IRBuilder, low: ir.Value, high: ir.Value, weight: ir.Value) -> ir.Value:
     return builder.fadd(low, builder.fmul(weight, builder.fsub(high, low, _FAST), _FAST), _FAST)
 
 
-def _pair(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    """Two neighbouring texels: eight bytes."""
-    return builder.load(builder.inttoptr(address, _vector(_BYTE, 8).as_pointer()), align=1)
-
-
 def _row(builder: ir.IRBuilder, corners: Sequence[ir.Value]) -> list[ir.Value]:
     """The texel pairs of each pixel, as floats; two pixels a vector where there are two."""
-    pairs = [_pair(builder, corner) for corner in corners]
+    pairs = [pair(builder, corner) for corner in corners]
     if len(pairs) > 1:
-        pairs = [_pick(builder, a, range(16), b) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
-    return [builder.uitofp(pair, _vector(_FLOAT, pair.type.count)) for pair in pairs]
+        pairs = [pick(builder, a, range(16), b) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
+    return [builder.uitofp(two, vector(FLOAT, two.type.count)) for two in pairs]
 
 
 def _fraction(builder: ir.IRBuilder, coordinate: ir.Value) -> ir.Value:
     lanes = coordinate.type.count
     low = builder.and_(coordinate, ir.Constant(coordinate.type, [0xFFFF] * lanes))
-    return builder.fmul(builder.sitofp(low, _vector(_FLOAT, lanes)), _floats(1 / FIXED, lanes))
+    return builder.fmul(builder.sitofp(low, vector(FLOAT, lanes)), _floats(1 / FIXED, lanes))
 
 
 def _texels(builder: ir.IRBuilder, texture: ir.Value, stride: ir.Value, u: ir.Value, v: ir.Value) -> ir.Value:
     """Bilinear samples of a four-channel texture, one per lane of u and v: four floats each, 0…255."""
     pixels = u.type.count
     shift = ir.Constant(u.type, [16] * pixels)
-    stride_lanes = _splat(builder, builder.trunc(stride, _INT), pixels)
+    stride_lanes = splat(builder, builder.trunc(stride, INT), pixels)
     rows = builder.mul(builder.ashr(v, shift), stride_lanes)
     offsets = builder.add(rows, builder.shl(builder.ashr(u, shift), ir.Constant(u.type, [2] * pixels)))
     corners = [
-        builder.add(texture, builder.zext(builder.extract_element(offsets, _INT(pixel)), _LONG))
+        builder.add(texture, builder.zext(builder.extract_element(offsets, INT(pixel)), LONG))
         for pixel in range(pixels)
     ]
     upper = _row(builder, corners)
     lower = _row(builder, [builder.add(corner, stride) for corner in corners])
     down, right = _fraction(builder, v), _fraction(builder, u)
     mixed = [
-        _lerp(builder, a, b, _pick(builder, down, [(8 * i + lane) // 8 for lane in range(a.type.count)]))
+        _lerp(builder, a, b, pick(builder, down, [(8 * i + lane) // 8 for lane in range(a.type.count)]))
         for i, (a, b) in enumerate(zip(upper, lower, strict=True))
         for i in [i * a.type.count // 8]
     ]
-    across = _pick(builder, right, [lane // 4 for lane in range(4 * pixels)])
+    across = pick(builder, right, [lane // 4 for lane in range(4 * pixels)])
     left_lanes = [8 * pixel + channel for pixel in range(pixels) for channel in range(4)]
     second = mixed[1] if len(mixed) > 1 else None
-    near = _pick(builder, mixed[0], left_lanes, second)
-    far = _pick(builder, mixed[0], [lane + 4 for lane in left_lanes], second)
+    near = pick(builder, mixed[0], left_lanes, second)
+    far = pick(builder, mixed[0], [lane + 4 for lane in left_lanes], second)
     return _lerp(builder, near, far, across)
 
 
@@ -111,64 +81,58 @@ def _shade(
     pixels = u.type.count
     lanes = 4 * pixels
     lit = builder.fmul(_texels(builder, texture, stride, u, v), gain)
-    opacity = _pick(builder, lit, [lane | 3 for lane in range(lanes)])
-    covered = _pick(builder, inside, [lane // 4 for lane in range(lanes)])
+    opacity = pick(builder, lit, [lane | 3 for lane in range(lanes)])
+    covered = pick(builder, inside, [lane // 4 for lane in range(lanes)])
     opacity = builder.select(covered, opacity, _floats(0.0, lanes))
     white = _floats(255.0, lanes)
     lit = builder.select(builder.fcmp_ordered("<", lit, white), lit, white)
-    place = builder.inttoptr(target, _vector(_BYTE, 3 * pixels).as_pointer())
+    place = builder.inttoptr(target, vector(BYTE, 3 * pixels).as_pointer())
     # The fourth lane of a pixel repeats its red; it is not written back.
     widened = [3 * (lane // 4) + min(lane % 4, 2) for lane in range(lanes)]
-    below = builder.uitofp(_pick(builder, builder.load(place, align=1), widened), _vector(_FLOAT, lanes))
+    below = builder.uitofp(pick(builder, builder.load(place, align=1), widened), vector(FLOAT, lanes))
     mixed = builder.fadd(_lerp(builder, below, lit, opacity), _floats(0.5, lanes))
-    as_bytes = builder.trunc(builder.fptosi(mixed, _vector(_INT, lanes)), _vector(_BYTE, lanes))
-    builder.store(_pick(builder, as_bytes, [lane for lane in range(lanes) if lane % 4 < 3]), place, align=1)
-
-
-def _clamp(builder: ir.IRBuilder, lanes: ir.Value, high: ir.Value) -> ir.Value:
-    zero, high = ir.Constant(lanes.type, [0] * lanes.type.count), _splat(builder, high, lanes.type.count)
-    lanes = builder.select(builder.icmp_signed(">", lanes, zero), lanes, zero)
-    return builder.select(builder.icmp_signed("<", lanes, high), lanes, high)
+    as_bytes = builder.trunc(builder.fptosi(mixed, vector(INT, lanes)), vector(BYTE, lanes))
+    builder.store(pick(builder, as_bytes, [lane for lane in range(lanes) if lane % 4 < 3]), place, align=1)
 
 
 def _run(builder: ir.IRBuilder, pixels: int, arguments: Sequence[ir.Value]) -> None:
     """A loop that shades ``pixels`` at a time, the last ones behind a mask."""
     count, target, texture, stride, u, v, du, dv, u_high, v_high = arguments[:10]
-    gain, step = _gather(builder, arguments[10:14]), _gather(builder, arguments[14:18])
+    gain, step = gather(builder, arguments[10:14]), gather(builder, arguments[14:18])
     lanes = range(4 * pixels)
     entry, body, done = (
         builder.block,
         builder.append_basic_block("pixels"),
         builder.append_basic_block("done"),
     )
-    ramp = ir.Constant(_vector(_INT, pixels), list(range(pixels)))
+    ramp = ir.Constant(vector(INT, pixels), list(range(pixels)))
     u, v = (
-        builder.add(_splat(builder, start, pixels), builder.mul(ramp, _splat(builder, by, pixels)))
+        builder.add(splat(builder, start, pixels), builder.mul(ramp, splat(builder, by, pixels)))
         for start, by in ((u, du), (v, dv))
     )
-    du, dv = (_splat(builder, builder.mul(by, _INT(pixels)), pixels) for by in (du, dv))
-    gain, step = (_pick(builder, vector, [lane % 4 for lane in lanes]) for vector in (gain, step))
+    du, dv = (splat(builder, builder.mul(by, INT(pixels)), pixels) for by in (du, dv))
+    gain, step = (pick(builder, four, [lane % 4 for lane in lanes]) for four in (gain, step))
     ahead = ir.Constant(step.type, [float(lane // 4) for lane in lanes])
     gain = builder.fadd(gain, builder.fmul(step, ahead, _FAST), _FAST)
     step = builder.fmul(step, _floats(float(pixels), 4 * pixels))
-    start = (builder.trunc(count, _INT), target, u, v, gain)
+    start = (builder.trunc(count, INT), target, u, v, gain)
     builder.branch(body)
 
     builder.position_at_end(body)
     state = [builder.phi(value.type) for value in start]
     left, target, u, v, gain = state
-    inside = builder.icmp_signed(">", _splat(builder, left, pixels), ramp)
+    inside = builder.icmp_signed(">", splat(builder, left, pixels), ramp)
     _shade(
-        builder, target, texture, stride, _clamp(builder, u, u_high), _clamp(builder, v, v_high), gain, inside
+        builder, target, texture, stride, clamp(builder, u, u_high), clamp(builder, v, v_high), gain, inside
     )  # fmt: skip
     following = (
-        builder.sub(left, _INT(pixels)), builder.add(target, target.type(3 * pixels)),
+        builder.sub(left, INT(pixels)), builder.add(target, target.type(3 * pixels)),
         builder.add(u, du), builder.add(v, dv), builder.fadd(gain, step),
     )  # fmt: skip
     for phi, first, then in zip(state, start, following, strict=True):
         phi.add_incoming(first, entry)
         phi.add_incoming(then, builder.block)
-    builder.cbranch(builder.icmp_signed(">", following[0], _INT(0)), body, done)
+    builder.cbranch(builder.icmp_signed(">", following[0], INT(0)), body, done)
     builder.position_at_end(done)
 
 
@@ -237,11 +201,11 @@ def prefetch(typing_context, address):  # type: ignore[no-untyped-def]
     """
 
     def build(context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
-        pointer = _BYTE.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
+        pointer = BYTE.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, INT, INT, INT])
         hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         # For writing, to be kept in every cache, as data.
-        builder.call(hint, [builder.inttoptr(arguments[0], pointer), _INT(1), _INT(3), _INT(1)])
+        builder.call(hint, [builder.inttoptr(arguments[0], pointer), INT(1), INT(3), INT(1)])
         return context.get_dummy_value()
 
     return types.void(types.uintp), build

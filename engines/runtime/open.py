@@ -1,24 +1,75 @@
-"""A model file and a device in, a network out: the only file that knows every runtime."""
+"""A model file and a device in, a network out: the only file that knows every runtime.
+
+On a GPU a plan of TensorRT comes first, then ONNX Runtime with CUDA, then, where the user left the choice, the CPU.
+Each step down is said.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from engines.errors import EngineError
 from engines.runtime.base import Network
 from engines.runtime.device import CPU, Device
+from engines.runtime.model_file import Hint
 from engines.runtime.onnx import OnnxNetwork
+from engines.runtime.planned import Plans
+from engines.runtime.plans import Unplanned
+from engines.runtime.shapes import Sizes
+
+log = logging.getLogger(__name__)
 
 
-def open_network(model: Path, device: Device = CPU, *, threads: int = 1, batch: int = 1) -> Network:
+def open_network(
+    model: Path,
+    device: Device = CPU,
+    *,
+    threads: int | None = 1,
+    batch: int = 1,
+    side: int | None = None,
+    shapes: Mapping[int, Sequence[int]] | None = None,
+    hint: Hint | None = None,
+    stream: int = 0,
+    progress: Callable[[str], None] = log.warning,
+    plans: Plans | None = None,
+) -> Network:
     """Opens a network; which runtime runs it is nobody else's business.
 
     Args:
         model: The ``.onnx`` (or ``.dfm``) file.
         device: What to run on.
-        threads: Threads inside one operator, on the CPU.
-        batch: What to put for a free first dimension.
+        threads: Threads inside one operator, on the CPU; 0 for one per core, None to go by the size of the file.
+        batch: What to put for the first dimension of each input, where that is free. Where it is fixed it stays, which
+            ``input_specs`` shows: who has more than fits calls :meth:`~engines.runtime.base.Network.run` several times.
+        side: What to put for height and width of a picture, where both are free.
+        shapes: Whole shapes of some inputs, by number, for models that leave other dimensions free.
+        hint: What is known of the file, for the message when it is broken.
+        stream: Address of the CUDA stream to run on; 0 for one of its own.
+        progress: Told of each step down from TensorRT to CUDA to the CPU, and why.
+        plans: Where plans are and what runs them.
 
     Raises:
         EngineError: The file is missing, is no such model, or cannot run on that device.
     """
-    return OnnxNetwork(model, threads)
+    sizes = Sizes(batch, side, shapes or {})
+    if device.kind == "cpu":
+        return OnnxNetwork(model, threads, sizes=sizes, hint=hint)
+    try:
+        return (plans or Plans()).open(model, device.index, sizes, hint, stream)
+    except Unplanned as error:
+        why = error
+    except EngineError as error:
+        # What is wrong with the model itself the next runtime says again.
+        why = Unplanned(error.what, error.fix)
+    try:
+        network = OnnxNetwork(model, threads, device=device, sizes=sizes, hint=hint, stream=stream)
+    except EngineError as error:
+        if not device.may_fall_back:
+            raise EngineError(f"{error.what} And: {why.what}", error.fix) from error
+        network = OnnxNetwork(model, threads, sizes=sizes, hint=hint)
+        progress(f"{model.stem} runs on the CPU. CUDA: {error.what} TensorRT: {why.what} {why.fix}".strip())
+        return network
+    progress(f"{model.stem} runs through ONNX Runtime with CUDA, not TensorRT: {why.what} {why.fix}".strip())
+    return network

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from engines.faces import Face, Image
 
@@ -57,3 +57,20 @@ class Swapper(Protocol[Layer]):
 
 
 AnySwapper = Swapper[Any]
+
+
+@runtime_checkable
+class PaintsAll(Protocol):
+    """A swapper whose :meth:`Swapper.blend` paints every pixel of the frame, whatever was there.
+
+    Nothing of the camera's picture is left, so a frame can be trusted without a face, too, and with one that is
+    missed. One face is followed, the first that is given.
+    """
+
+    def rest(self, image: Image) -> Any:
+        """What :meth:`Swapper.blend` paints into a frame in which there is no face to follow.
+
+        Raises:
+            EngineError: It failed; the frame must not be trusted.
+        """
+        ...

@@ -46,7 +46,7 @@ class EyeColours:
         """Recolours one live eye.
 
         Args:
-            opening: An eye as taken from the frame; its texture is changed in place.
+            opening: An eye as taken from the frame; its texture is changed in place, and it is told how.
             gain: (468, 3) float32: the light on the photo's colours.
             usual: What the last call for this eye of this person returned; None at first.
 
@@ -74,6 +74,8 @@ class EyeColours:
         curve = np.stack([np.interp(np.arange(256), usual, lit[:, channel]) for channel in range(3)], 1)
         table = np.clip(np.rint(curve), 0, 255).astype(np.uint8)[:, None]
         coloured = cv2.LUT(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), table.transpose(1, 0, 2))
+        # For whoever paints a picture that lies elsewhere.
+        opening.colours, opening.strength = table[:, 0], strength
         live = opening.texture[:, :, :3]
         opening.texture[:, :, :3] = cv2.addWeighted(
             coloured, strength, np.ascontiguousarray(live), 1 - strength, 0

@@ -16,12 +16,17 @@ from engines.analysis.source import SourceFace
 from engines.analysis.topology import OVAL, POINTS, triangles
 from engines.errors import EngineError, PhotoError
 from engines.faces import Array, Face, Floats, Image
-from engines.kernels import cpu
+from engines.kernels import cover as cover_kernels
+from engines.kernels import cpu, edges
 from engines.swap.base import Progress
+from engines.swap.cover import Acquaintance, Cover, Covers
 from engines.swap.eyes import EyeColours
+from engines.swap.kept import Keeper
+from engines.swap.lids import Lids
 from engines.swap.light import Light, plain_skin, sample
 from engines.swap.openings import EYES, MOUTH, Opening, Openings
 from engines.swap.shape import Proportions, mean_shape
+from engines.swap.spectacles import worn
 from engines.swap.texture import EYE_HOLES, MOUTH_HOLE, Texture, unwrap
 
 _EDGE_ON: Final = (0.02, 0.30)
@@ -46,11 +51,14 @@ class Looks:
         eyes: ``live`` eyes in live openings; ``mixed``: the photo's lids and colours, the live gaze and blinks; or
             ``photo``, which looks straight ahead for ever.
         mouth: ``live`` teeth and tongue between the photo's lips, or all of it from the ``photo``.
+        occluders: What is before the face, a hand, a microphone, a mask, stays ``live``, or the new face is painted
+            over it: ``cover``.
     """
 
     shape: float = 0.8
     eyes: Literal["live", "mixed", "photo"] = "mixed"
     mouth: Literal["live", "photo"] = "live"
+    occluders: Literal["live", "cover"] = "live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class MeshLayer:
         order: (T, 3) int32: the triangles in the order in which they are painted.
         level: Which level of the texture to paint from.
         openings: The live eyes and mouth, to be painted first.
+        cover: What is before the face, to be put back last; None if nothing is.
     """
 
     xy: Floats
@@ -70,6 +79,7 @@ class MeshLayer:
     order: Array
     level: int
     openings: Sequence[Opening]
+    cover: Cover | None = None
 
 
 @dataclass(slots=True)
@@ -77,8 +87,10 @@ class _Person:
     """What was learnt about one tracked person."""
 
     proportions: Proportions
+    lids: Lids = field(default_factory=Lids)
     gain: Floats | None = None
     eyes: list[Floats | None] = field(default_factory=lambda: [None, None])
+    face: Acquaintance = field(default_factory=Acquaintance)
 
 
 class MeshSwapper:
@@ -101,10 +113,15 @@ class MeshSwapper:
         self._looks = looks or Looks()
         self._texture: Texture | None = None
         self._people: dict[int, _Person] = {}
+        self._keeper = Keeper()
 
     def open(self, progress: Progress) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         cpu.warm_up(progress)
+        cover_kernels.warm_up(progress)
+        edges.warm_up(progress)
+        wears = any(worn(source.image, source.points) for source in self._sources)
+        self._covers = Covers(spectacles=not wears) if self._looks.occluders == "live" else None
         names = ", ".join(source.name for source in self._sources)
         progress(f"face of {names}")
         eyes, mouth = self._looks.eyes, self._looks.mouth
@@ -142,9 +159,17 @@ class MeshSwapper:
             return None
         person = self._person(face.track)
         gain = np.empty((POINTS, 4), np.float32)
-        gain[:, :3] = self._lit(face, person)
+        cover, known = None, self._known
+        if self._covers is not None:
+            cover = self._covers.look(face.patch, live, person.face)
+            known = known * self._covers.bare(person.face)
+        if cover is not None and float((opacity * (1 - cover.vertices)) @ self._covering) < _COVERS:
+            # Hardly anything of the face is seen; and what is before it may be a mistake.
+            return None
+        gain[:, :3] = self._lit(face, person, known)
         gain[:, 3] = opacity / 255
-        points = live + person.proportions.offset(live)
+        lids = (1.0, 1.0) if self._fixed else person.lids.open(face.patch, live)
+        points = live + person.proportions.offset(live, lids)
         openings = self._openings.take(image, live)
         if self._eye_colours is not None:
             for opening in openings:
@@ -152,20 +177,33 @@ class MeshSwapper:
                     usual = person.eyes[opening.eye]
                     person.eyes[opening.eye] = self._eye_colours.paint(opening, gain[:, :3], usual)
         order, level = self._painting_order(points), texture.level_for(face.width)
-        return MeshLayer(np.ascontiguousarray(points[:, :2]), gain, order, level, openings)
+        return MeshLayer(np.ascontiguousarray(points[:, :2]), gain, order, level, openings, cover)
 
     def blend(self, image: Image, layer: MeshLayer) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         texture = self._opened()
+        kept = self._keeper.keep(image, layer.cover) if layer.cover is not None else None
         self._openings.put(image, layer.openings, layer.xy)
         cpu.composite(
             image, texture.levels[layer.level], layer.xy, texture.uv[layer.level], layer.gain, layer.order
         )
+        if kept is not None:
+            rows, columns, live, amount = kept
+            edges.put_back(image[rows, columns], live, amount)
 
     def close(self) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         self._texture = None
         self._people.clear()
+
+    @property
+    def texture(self) -> Texture:
+        """What is painted, for whoever paints it elsewhere.
+
+        Raises:
+            EngineError: It is not open.
+        """
+        return self._opened()
 
     def _opened(self) -> Texture:
         if self._texture is None:
@@ -186,10 +224,10 @@ class MeshSwapper:
         self._people[track] = person
         return person
 
-    def _lit(self, face: Face, person: _Person) -> Floats:
+    def _lit(self, face: Face, person: _Person, known: Floats) -> Floats:
         """Gains of this frame, following those of the frame before, so that sensor noise does not flicker."""
         live = self._light.of_patch(face.patch, face.points)
-        gain = self._light.gain(live, self._photo_light, self._known)
+        gain = self._light.gain(live, self._photo_light, known)
         if person.gain is not None:
             gain = person.gain + np.float32(_FOLLOW) * (gain - person.gain)
         person.gain = gain

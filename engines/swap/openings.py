@@ -31,7 +31,7 @@ MOUTH: Final = ((*LIPS_INNER, *LIPS_BETWEEN[1]),)
 _MARGIN: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opening:
     """The live picture of one opening, and where it belongs.
 
@@ -40,12 +40,18 @@ class Opening:
         uv: (468, 2) float32: where each vertex lies in it, texels; true for those of the opening.
         triangles: (T, 3) int32.
         eye: 0 for the right one, 1 for the left one, None for the mouth.
+        corner: Column and row of the frame at which it was taken.
+        colours: (256, 3) uint8: the colour that each brightness was given; None for none.
+        strength: How much of that, 0…1.
     """
 
     texture: Image
     uv: Floats
     triangles: Array
     eye: int | None
+    corner: tuple[int, int] = (0, 0)
+    colours: Array | None = None
+    strength: float = 0.0
 
 
 class Openings:
@@ -82,7 +88,8 @@ class Openings:
                 continue
             texture = np.asarray(cv2.cvtColor(image[y0:y1, x0:x1], cv2.COLOR_BGR2BGRA), np.uint8)
             uv = np.ascontiguousarray(points[:POINTS, :2] - np.array([x0, y0], np.float32))
-            taken.append(Opening(texture, uv, corners, EYES.index(group) if group in EYES else None))
+            eye = EYES.index(group) if group in EYES else None
+            taken.append(Opening(texture, uv, corners, eye, (x0, y0)))
         return taken
 
     def put(self, image: Image, openings: Sequence[Opening], xy: Floats) -> None:

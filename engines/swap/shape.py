@@ -26,9 +26,10 @@ from engines.analysis.topology import (
 from engines.faces import Floats
 from engines.swap.ramp import smoothstep
 
-_RIM: Final = 0.6
-_FALL: Final = 2.0
+_FALL: Final = 1.2
 """Over this distance from the rim of the oval inwards (cm of the canonical face) the offset grows to its whole."""
+_FIXED_FALL: Final = 2.0
+"""The same around vertices that stay where they are."""
 _LEARN: Final = 15
 """Frames over which the live person's usual shape is averaged at first."""
 _FOLLOW: Final = 1 / 1800
@@ -43,6 +44,16 @@ _LIP_VERTICES: Final = tuple(vertex for ring in _LIPS for vertex in ring)
 _MOUTH_FALL: Final = 2.5
 _MOUTH_WIDTH: Final = 0.5
 """Part of the difference in width that is taken for the person's; the rest is a smile."""
+_UPPER_SHARE: Final = 0.75
+"""Part of a blink that is the upper lid's."""
+_SLIT: Final = 0.3
+"""How far the photo's lids stay apart over a shut eye: the live lid shows between them. Where the photo's landmarks lie
+a little inside of its eye, its lids have a rim of open eye that would be all that is seen."""
+_SURELY_OPEN: Final = (0.9, 1.0)
+"""How far the mesh has eyes open, of what is usual, that do not shut whatever the picture shows. It has shut eyes at
+0.5 to 0.9."""
+_SECOND_RING: Final = 0.5
+"""How far the ring around an eye goes along with its lids."""
 _BROW_FALL: Final = 2.0
 _MOUTH_EMPHASIS: Final = np.float32(0.2)
 _BROW_EMPHASIS: Final = np.float32(0.3)
@@ -87,7 +98,7 @@ def mean_shape(photos: Sequence[Floats]) -> Floats:
 def _freedom() -> Floats:
     """(468, 1) float32: how much of the offset each vertex may take; none on the oval, where the live head ends."""
     near = np.linalg.norm(canonical()[:, None] - canonical()[list(OVAL)][None], axis=2).min(1)
-    return smoothstep((near - _RIM) / _FALL)[:, None]
+    return smoothstep(near / _FALL)[:, None]
 
 
 def _around(vertices: Sequence[int], reach: float) -> Floats:
@@ -110,6 +121,32 @@ def _opening(shape: Floats, eye: int) -> float:
     return float(gaps.mean())
 
 
+def _close_lids(eye: int, offset: Floats, now: Floats, usual: Floats, seen: float) -> None:
+    """Has lids meet that close, however wide the photo's eyes are open; changes the offset in place.
+
+    Args:
+        eye: 0 the right, 1 the left one.
+        offset: (468, 3) float32: what is added to the live face.
+        now: (468, 3) float32: the live face.
+        usual: (468, 3) float32: what is usual for it.
+        seen: How far the eye is open in the picture, 0…1.
+    """
+    wide = float(np.clip(_opening(now, eye) / max(_opening(usual, eye), 1e-3), 0, 1))
+    upper, lower = _UPPER_LIDS[eye], _LOWER_LIDS[eye]
+    apart = (offset[lower] - offset[upper]) * np.float32((1 - wide) / 2)
+    offset[upper] += apart
+    offset[lower] -= apart
+    # A head that turns fast is blurred, and its eyes have no edges either: the mesh must have seen a little of it.
+    seen = max(_SLIT + (1 - _SLIT) * seen, (wide - _SURELY_OPEN[0]) / (_SURELY_OPEN[1] - _SURELY_OPEN[0]))
+    if seen >= wide:
+        return
+    gap = (now + offset)[lower[:7]] - (now + offset)[upper[:7]]
+    gap *= np.float32(1 - seen / wide)
+    for lids, way in ((upper, _UPPER_SHARE), (lower, _UPPER_SHARE - 1)):
+        offset[lids[:7]] += np.float32(way) * gap
+        offset[lids[7:]] += np.float32(_SECOND_RING * way) * gap
+
+
 class Proportions:
     """Moves the vertices of one live face towards the proportions of a photo.
 
@@ -124,18 +161,19 @@ class Proportions:
         self._weight = _freedom() * np.float32(strength)
         if fixed:
             near = np.linalg.norm(canonical()[:, None] - canonical()[list(fixed)][None], axis=2).min(1)
-            self._weight *= np.clip(near / _FALL, 0, 1).astype(np.float32)[:, None]
+            self._weight *= np.clip(near / _FIXED_FALL, 0, 1).astype(np.float32)[:, None]
         self._mouth = _around(_LIP_VERTICES, _MOUTH_FALL)
         self._emphasis = _BROW_EMPHASIS * _around((*RIGHT_BROW, *LEFT_BROW), _BROW_FALL)
         self._emphasis += _MOUTH_EMPHASIS * self._mouth
         self._usual: Floats | None = None
         self._seen = 0
 
-    def offset(self, points: Floats) -> Floats:
+    def offset(self, points: Floats, lids: Sequence[float] = (1.0, 1.0)) -> Floats:
         """What to add to the live landmarks.
 
         Args:
             points: (N, 3) landmarks of this frame.
+            lids: How far the right and the left eye are open in the picture, 0…1, where that is known better.
 
         Returns:
             (468, 3) float32 pixels.
@@ -147,12 +185,7 @@ class Proportions:
         offset += self._emphasis * (now - usual)
         offset *= self._weight
         for eye in range(2):
-            # Lids that close must meet, however wide the photo's eyes are open.
-            wide = float(np.clip(_opening(now, eye) / max(_opening(usual, eye), 1e-3), 0, 1))
-            upper, lower = _UPPER_LIDS[eye], _LOWER_LIDS[eye]
-            apart = (offset[lower] - offset[upper]) * np.float32((1 - wide) / 2)
-            offset[upper] += apart
-            offset[lower] -= apart
+            _close_lids(eye, offset, now, usual, lids[eye])
         return np.asarray(offset @ back, np.float32)
 
     def _learn(self, now: Floats) -> Floats:

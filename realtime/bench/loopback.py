@@ -1,7 +1,8 @@
-"""From glass to virtual camera: frame numbers are painted into the pixels and read back by a second process."""
+"""From glass to a virtual camera or a stream: numbers are painted into pixels and read back by another process."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -12,12 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from engines.errors import DeviceError
+from engines.errors import DeviceError, UsageError
 from realtime.bench.measure import Task
+from realtime.bench.reader import FROM_INPUT
 from realtime.bench.result import Result
 from realtime.bench.shared import SharedPicture, SharedSink
 from realtime.frame import Frame
 from realtime.sinks.base import Sink
+from realtime.sinks.stream_target import Target, parse_target
 from realtime.sinks.virtualcam import VirtualCamera, list_virtual_cameras
 from realtime.sources.base import Source
 from realtime.sources.pattern import encode_number
@@ -34,14 +37,16 @@ class Loopback:
     """What the second process saw of the frames that were measured, ms from capture.
 
     Attributes:
-        through: ``shared memory``, or the path of the device.
+        through: ``shared memory``, the path of the device, or the address of the stream.
         seen: How many frames it saw.
         backwards: How often an older one came after a newer one.
         p50: Half were seen sooner.
         p95: 95 of 100 were.
         p99: 99 of 100 were.
         max: All were.
-        agrees: Whether p50 and that of *frame age* are less than a period apart: the one says what the other does.
+        beyond: How much p50 is more than that of *frame age*.
+        agrees: Whether the two are less than a period apart: the one says what the other does. A stream is encoded,
+            sent and decoded after its frame age: it agrees if it is not seen before.
     """
 
     through: str
@@ -51,6 +56,7 @@ class Loopback:
     p95: float
     p99: float
     max: float
+    beyond: float
     agrees: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -113,8 +119,10 @@ def measure_loopback(
     Raises:
         DeviceError: The device cannot be used, or nothing was seen.
     """
-    found = [] if asked else (cameras or list_virtual_cameras)()
+    found = [] if asked or _stream(task) else (cameras or list_virtual_cameras)()
+    stream = _stream(task)
     device = asked or next((one.path for one in found if one.ready and one.path.startswith("/dev/")), "")
+    through, sink = (stream.shown, task.config.sink) if stream else (device, (f"virtualcam:{device}",))
     picture = SharedPicture.make()
     numbered: list[Numbered] = []
 
@@ -123,27 +131,49 @@ def measure_loopback(
         return numbered[0]
 
     try:
-        reader = _start(picture.path, device)
+        reader = _start(picture.path, device, stream.url if stream else "")
         try:
-            sinks = [] if device else [SharedSink(picture)]
-            config = replace(task.config, sink=(f"virtualcam:{device}",) if device else ())
+            sinks = [] if through else [SharedSink(picture)]
+            config = replace(task.config, sink=sink if through else ())
             result = measure(replace(task, config=config), watch, sinks)
         finally:
             picture.stop()
             seen = _stop(reader)
     finally:
         picture.close()
-    return result, _compare(seen, numbered[0].taken, result, device or MEMORY)
+    return result, _compare(seen, numbered[0].taken, result, through or MEMORY, streamed=bool(stream))
 
 
-def _start(picture: Path, device: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "realtime.bench.reader", str(picture), *([device] if device else [])]
+def _stream(task: Task) -> Target | None:
+    """The stream that is to be measured; None if it is a camera."""
+    spec = next((sink for sink in task.config.sink if sink.startswith("stream:")), "")
+    if not spec:
+        return None
+    target = parse_target(spec.partition(":")[2])
+    if target.scheme not in ("udp", "rtmp", "rtmps"):
+        raise UsageError(
+            f"A stream by {target.scheme} cannot be read back here.",
+            "Use udp://127.0.0.1:PORT, or an RTMP server.",
+        )
+    return target
+
+
+def _start(picture: Path, device: str, stream: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "realtime.bench.reader", str(picture)]
+    command += [FROM_INPUT] if stream else [device] if device else []
     paths = os.pathsep.join(path or os.curdir for path in sys.path)
     # This very Python, and no shell.
-    return subprocess.Popen(  # noqa: S603
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    reader = subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.PIPE if stream else subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
+    if stream and reader.stdin is not None:
+        with contextlib.suppress(OSError):
+            # Not among the arguments, which everybody on this machine can see.
+            reader.stdin.write(f"{stream}\n")
+            reader.stdin.flush()
+    return reader
 
 
 def _stop(reader: subprocess.Popen[str]) -> list[tuple[int, int]]:
@@ -159,7 +189,13 @@ def _stop(reader: subprocess.Popen[str]) -> list[tuple[int, int]]:
     return [(int(number), int(at)) for number, at in (row.split() for row in out.splitlines())]
 
 
-def _compare(seen: Sequence[tuple[int, int]], taken: Sequence[int], result: Result, through: str) -> Loopback:
+def _compare(
+    seen: Sequence[tuple[int, int]],
+    taken: Sequence[int],
+    result: Result,
+    through: str,
+    streamed: bool = False,
+) -> Loopback:
     """Only frames of the time that was measured count: the newest ones, as many as there were."""
     last = len(taken)
     first = last - result.report.counts.get("captured", 0)
@@ -172,6 +208,7 @@ def _compare(seen: Sequence[tuple[int, int]], taken: Sequence[int], result: Resu
     numbers = np.array([number for number, _ in valid])
     ages = np.array([at - taken[number] for number, at in valid]) / 1e6
     p50, p95, p99 = (float(value) for value in np.percentile(ages, (50, 95, 99)))
-    agrees = abs(p50 - result.report.frame_age.p50) < 1000 / result.fps
+    beyond = p50 - result.report.frame_age.p50
+    agrees = beyond > 0 if streamed else abs(beyond) < 1000 / result.fps
     backwards = int(np.count_nonzero(np.diff(numbers) < 0))
-    return Loopback(through, len(valid), backwards, p50, p95, p99, float(ages.max()), agrees)
+    return Loopback(through, len(valid), backwards, p50, p95, p99, float(ages.max()), beyond, agrees)

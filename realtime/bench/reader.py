@@ -1,7 +1,8 @@
 """The second process of ``bench --loopback``: sees what any other program sees, and when.
 
-``python -m realtime.bench.reader PICTURE [DEVICE]`` watches the shared picture, or the camera DEVICE, until the shared
-picture says stop; then it prints one line for each frame number it saw: the number and the monotonic time, ns.
+``python -m realtime.bench.reader PICTURE [DEVICE]`` watches the shared picture, or the camera DEVICE, or for ``-`` the
+stream whose address is the first line of its input, until the shared picture says stop; then it prints one line for
+each frame number it saw: the number and the monotonic time, ns.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from realtime.sources.pattern import MIN_SIZE, decode_number
 _POLL_S: Final = 0.0003
 _RETRY_S: Final = 0.1
 _ORPHANED_EVERY: Final = 256
+_LISTEN_S: Final = (2.0, 0.5)
+"""How long a stream is waited for: for its beginning, and for more of it."""
+FROM_INPUT: Final = "-"
+"""In place of a device: a stream."""
 
 Pictures = Iterator[tuple[Image, int]]
 """H×W×3 pictures as they come, and when: monotonic ns."""
@@ -87,6 +92,25 @@ def from_device(device: str, ended: Callable[[], bool]) -> Pictures:
         capture.release()
 
 
+def from_stream(url: str, ended: Callable[[], bool]) -> Pictures:
+    """Every picture of a stream, as soon as it can be decoded: nothing is kept to smooth it."""
+    import av
+
+    # What is studied at length or kept by threads is shown late.
+    options = {"probesize": "200000", "analyzeduration": "300000", "fflags": "nobuffer+noparse"}
+    while not ended():
+        try:
+            with av.open(url, options=options, timeout=_LISTEN_S) as container:
+                video = container.streams.video[0]
+                video.thread_type, video.codec_context.thread_count = "SLICE", 1
+                for picture in container.decode(video):
+                    at = time.monotonic_ns()
+                    yield np.asarray(picture.to_ndarray(format="bgr24"), np.uint8), at
+        except (av.FFmpegError, OSError, IndexError):
+            # It has not begun, or it is over.
+            time.sleep(_RETRY_S)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Watches until told to stop, and says what it saw."""
     parent, asked = os.getppid(), 0
@@ -103,7 +127,12 @@ def main(arguments: Sequence[str]) -> int:
         return shared.stopped or (asked % _ORPHANED_EVERY == 0 and os.getppid() != parent)
 
     try:
-        pictures = from_device(arguments[1], ended) if len(arguments) > 1 else from_memory(shared, ended)
+        if len(arguments) < 2:
+            pictures = from_memory(shared, ended)
+        elif arguments[1] == FROM_INPUT:
+            pictures = from_stream(sys.stdin.readline().strip(), ended)
+        else:
+            pictures = from_device(arguments[1], ended)
         shared.be_ready()
         for number, at in watch(pictures, ended):
             print(number, at)

@@ -37,6 +37,8 @@ _VERBS: Final = {
     "devices": "realtime.cli.devices",
     "doctor": "realtime.cli.doctor",
     "config": "realtime.cli.config",
+    "models": "realtime.cli.models",
+    "engines": "realtime.cli.engines",
 }
 
 

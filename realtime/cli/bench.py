@@ -212,7 +212,10 @@ def _cold(result: Result) -> str:
 
 def _seen(loopback: Mapping[str, Any]) -> str:
     """What the second process saw."""
-    agrees = "as" if loopback["agrees"] else "UNLIKE what"
+    if "://" in loopback["through"]:
+        agrees = f"{loopback['beyond_ms']:.1f} ms more than"
+    else:
+        agrees = "as" if loopback["agrees"] else "UNLIKE what"
     backwards = f", {loopback['backwards']} of them out of order" if loopback["backwards"] else ""
     return (
         f"Another process sees a frame {loopback['p50_ms']:.1f} ms (p50) and {loopback['p99_ms']:.1f} ms (p99) after "

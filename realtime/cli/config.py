@@ -15,6 +15,7 @@ from realtime.cli.parser import given_flags
 from realtime.config_load import CONFIG_VARIABLE, Origin, Settings, default_file, load
 from realtime.options import OPTIONS, typed
 from realtime.show import clean, short_path, stdout, table
+from realtime.sinks.stream_target import concealed
 
 
 def main(args: argparse.Namespace) -> int:
@@ -74,6 +75,8 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
+    if isinstance(value, str):
+        return concealed(value)
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,6 +21,7 @@ from realtime.budget import Report
 from realtime.cli.lines import JsonLines
 from realtime.cli.sparks import History
 from realtime.config import Config
+from realtime.control.control import Control, is_wide, wants_control
 from realtime.metrics import MetricsServer
 from realtime.session import Session, Snapshot, State
 from realtime.show import clean, counts_line, facts, latency_table, nodes_line, stderr, stdout
@@ -106,6 +109,8 @@ def introduce(console: Console, config: Config, parts: Parts) -> None:
     ]
     console.print(Text(f"doppelcam {__version__}", "bold"))
     console.print(facts(rows))
+    if advice := getattr(parts.swapper, "advice", ""):
+        console.print(Text(advice, "yellow"))
 
 
 def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
@@ -130,7 +135,14 @@ def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
     console, clock = stderr(), parts.clock
     with ExitStack() as serving:
         preparing = serving.enter_context(Preparing(console))
-        session = parts.session(preparing)
+        control = _control(parts, config) if wants_control(config, console.is_terminal, os.environ) else None
+        if control is None:
+            session = parts.session(preparing)
+        else:
+            parts = replace(parts, sinks=control.sinks)
+            session = parts.session(preparing, on_captured=control.captured)
+            serving.enter_context(control.begin(session))
+            _say_where(console, control, config)
         if config.metrics is not None:
             metrics = serving.enter_context(MetricsServer(config.metrics, session.snapshot))
             console.print(f"Metrics: {metrics.url}", markup=False)
@@ -154,6 +166,24 @@ def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
                 lines.end(session.snapshot())
     session.check()
     return session.report()
+
+
+def _control(parts: Parts, config: Config) -> Control:
+    return Control(
+        config, parts.sinks, parts.pipeline, parts.tracker, parts.guard, parts.source, parts.another, parts.nodes,
+        parts.clock,
+    )  # fmt: skip
+
+
+def _say_where(console: Console, control: Control, config: Config) -> None:
+    if control.link:
+        console.print(f"Control page: {control.link}", markup=False, soft_wrap=True)
+        if is_wide(config):
+            console.print(
+                Text("Other machines reach it, and what is said between can be overheard: no HTTPS.", "yellow")
+            )
+    if control.osc_port is not None:
+        console.print(f"OSC: port {control.osc_port} of this machine", markup=False)
 
 
 def _print_line(line: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -16,7 +16,10 @@ from realtime.options import BY_NAME, OPTIONS, Option, typed
 
 _OPTION_DEST: Final = "option_"
 
-_ENGINE_OPTIONS: Final = ("max-faces", "detect-every", "landmarks", "engine", "device")
+_ENGINE_OPTIONS: Final = (
+    "max-faces", "detect-every", "landmarks", "engine", "device", "detector", "landmarker", "embedder",
+    "boost", "morph", "mask", "colour", "restore", "models",
+)  # fmt: skip
 
 _ABOUT: Final = (
     "A real-time virtual camera that puts another face on yours, on the CPU, with nothing to download."
@@ -35,6 +38,19 @@ _EXAMPLES: Final = {
     "devices": "doppelcam devices --json",
     "doctor": "doppelcam doctor\ndoppelcam doctor --try",
     "config": "doppelcam config show",
+    "models": "doppelcam models list\ndoppelcam models pull inswapper_128",
+    "models list": "doppelcam models list\ndoppelcam models list --kind swap --json",
+    "models info": "doppelcam models info hyperswap_1a_256",
+    "models pull": "doppelcam models pull xseg_3\n"
+    "doppelcam models pull inswapper_128 --accept-licence\n"
+    "doppelcam models pull gfpgan_1.4 --from /media/stick",
+    "models verify": "doppelcam models verify\ndoppelcam models verify ghost_1_256 --pin",
+    "engines": "doppelcam engines build inswapper_128\ndoppelcam engines list",
+    "engines build": "doppelcam engines build inswapper_128\n"
+    "doppelcam engines build hyperswap_1a_256 --boost 2 --device cuda:1\n"
+    "doppelcam engines build mine.onnx --precision fp32",
+    "engines list": "doppelcam engines list --json",
+    "engines clean": "doppelcam engines clean\ndoppelcam engines clean --all",
     "config show": "doppelcam config show --config studio.toml --fps 25",
     "config validate": "doppelcam config validate studio.toml",
 }
@@ -109,6 +125,8 @@ def make_parser() -> argparse.ArgumentParser:
     validate.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="default: the file that run would use"
     )
+    _models(verb("models", "list, download and check networks"), verb)
+    _engines(verb("engines", "build, list and remove TensorRT plans"), verb)
     return parser
 
 
@@ -132,6 +150,7 @@ def _run(parser: _Parser) -> None:
 
 def _bench(parser: _Parser) -> None:
     _options(parser, ("source", "face", "size", "fps", "seed", "governor", "budget", *_ENGINE_OPTIONS), BENCH)
+    _options(parser, ("sink", "audio", "stream-bitrate", "stream-keyframes"), BENCH)
     parser.add_argument("--seconds", default="10", metavar="S", help="how long to measure (default: 10)")
     parser.add_argument("--face-width", metavar="PX", help="width of the portrait's face, pixels")
     parser.add_argument("--slow", default="0", metavar="MS", help="add so much work to every frame")
@@ -140,7 +159,8 @@ def _bench(parser: _Parser) -> None:
     )
     parser.add_argument("--profile", action="store_true", help="show where the time goes inside the stages")
     parser.add_argument("--loopback", nargs="?", const="", metavar="DEVICE",
-                        help="read the picture back in another process, from a virtual camera or memory")  # fmt: skip
+                        help="read the picture back in another process, from a virtual camera, a --sink stream:URL, or "
+                        "memory")  # fmt: skip
     parser.add_argument(
         "--sweep", action="store_true", help="measure sizes of frame and face, --seconds each"
     )
@@ -159,6 +179,53 @@ def _doctor(parser: _Parser) -> None:
                         help="use the devices, too: measure each camera for some seconds and send colour bars to the "
                         "virtual camera and back")  # fmt: skip
     _json(parser)
+
+
+def _models(models: _Parser, verb: Callable[..., _Parser]) -> None:
+    models.set_defaults(action=None, usage=models.format_help)
+    actions = models.add_subparsers(metavar="ACTION", title="actions")
+    listed = verb("models list", "list every known network and what there is of it", actions)
+    listed.add_argument("--kind", metavar="KIND", help="only those for this: swap, embed, detect, restore, …")
+    info = verb("models info", "say everything about one network", actions)
+    info.add_argument("name", metavar="NAME", help="of a network, or the path of a file")
+    pull = verb("models pull", "download networks, and what they need", actions)
+    pull.add_argument("names", nargs="+", metavar="NAME")
+    pull.add_argument("--accept-licence", action="store_true",
+                      help="accept the licence of every network named, and of those it needs")  # fmt: skip
+    pull.add_argument("--from", dest="origin", type=Path, metavar="FOLDER",
+                      help="copy from this folder instead of downloading")  # fmt: skip
+    pull.add_argument("--again", action="store_true", help="even what is there and right")
+    verify = verb("models verify", "read every file again and compare its sum", actions)
+    verify.add_argument("names", nargs="*", metavar="NAME", help="default: all that are there")
+    verify.add_argument("--pin", action="store_true", help="trust files of unknown sum as they are now")
+    for sub, action in ((listed, "list"), (info, "info"), (pull, "pull"), (verify, "verify")):
+        sub.set_defaults(action=action)
+        if action != "pull":
+            _json(sub)
+        _file(sub)
+        _options(sub, ("models", "mirror") if action == "pull" else ("models",), Config())
+
+
+def _engines(engines: _Parser, verb: Callable[..., _Parser]) -> None:
+    engines.set_defaults(action=None, usage=engines.format_help)
+    actions = engines.add_subparsers(metavar="ACTION", title="actions")
+    built = verb("engines build", "build the TensorRT plan of a network, which takes minutes", actions)
+    built.add_argument("model", metavar="MODEL", help="of a network, the path of a file, or NAME=FILE")
+    built.add_argument("--boost", default="1", metavar="N", help="for run --boost N (default: 1)")
+    built.add_argument("--precision", default="fp16", metavar="P", help="fp16 or fp32 (default: fp16)")
+    built.add_argument("--keep-fp32", default="", metavar="OP,…",
+                       help="operators to keep in float32, besides those that always are")  # fmt: skip
+    built.add_argument("--batch", default="1", metavar="N", help="where a file leaves that open (default: 1)")
+    built.add_argument("--side", metavar="PX", help="height and width, where a file leaves them open")
+    built.add_argument("--again", action="store_true", help="even if there is one")
+    listed = verb("engines list", "list the plans, and why one is not used", actions)
+    clean = verb("engines clean", "remove plans that are not used", actions)
+    clean.add_argument("--all", action="store_true", help="and those that are")
+    for sub, action in ((built, "build"), (listed, "list"), (clean, "clean")):
+        sub.set_defaults(action=action)
+        _json(sub)
+    _file(built)
+    _options(built, ("device", "models"), Config())
 
 
 def _json(parser: _Parser) -> None:

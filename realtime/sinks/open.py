@@ -8,24 +8,37 @@ from pathlib import Path
 from engines.errors import UsageError
 from realtime.budget import Report
 from realtime.clock import Clock
+from realtime.sinks import stream_target
 from realtime.sinks.base import Sink
 from realtime.sinks.file import FileSink
 from realtime.sinks.null import NullSink
 from realtime.sinks.preview import DEFAULT_PORT, PreviewSink
+from realtime.sinks.spare import SpareSink
+from realtime.sinks.stream import StreamSettings, StreamSink
 from realtime.sinks.virtualcam import VirtualCamSink
 
-FORMS = "virtualcam[:DEVICE], file:PATH, preview[:PORT], null"
+FORMS = "virtualcam[:DEVICE], file:PATH, preview[:PORT], stream:URL, null"
 
 
-def open_sink(spec: str, *, clock: Clock, report: Callable[[], Report], metadata: Mapping[str, str]) -> Sink:
+def open_sink(
+    spec: str,
+    *,
+    clock: Clock,
+    report: Callable[[], Report],
+    metadata: Mapping[str, str],
+    streams: StreamSettings | None = None,
+    beside: bool = False,
+) -> Sink:
     """Builds the sink that a specification names; :meth:`Sink.open` opens it.
 
     Args:
-        spec: ``virtualcam[:DEVICE]``, ``file:PATH``, ``preview[:PORT]`` or ``null``. Only the first colon
-            counts, so a path may hold more of them.
+        spec: ``virtualcam[:DEVICE]``, ``file:PATH``, ``preview[:PORT]``, ``stream:URL`` or ``null``. Only the
+            first colon counts, so a path may hold more of them.
         clock: Time.
         report: What was measured so far, for the preview.
         metadata: Written into files.
+        streams: How streams are encoded, and what is heard in them.
+        beside: Whether others show the picture too: then a full disk ends a recording, and not the camera.
 
     Raises:
         UsageError: It names no sink, or lacks or has too much behind its colon.
@@ -38,16 +51,16 @@ def open_sink(spec: str, *, clock: Clock, report: Callable[[], Report], metadata
     if kind == "file":
         if not rest:
             raise UsageError("The sink “file” needs a path.", "For example --sink file:out.mp4")
-        return FileSink(Path(rest).expanduser(), metadata)
+        file = FileSink(Path(rest).expanduser(), metadata)
+        return SpareSink(file) if beside else file
     if kind == "preview":
         return PreviewSink(_port(rest) if colon else DEFAULT_PORT, report)
     if kind == "null" and not colon:
         return NullSink()
     if kind == "stream":
-        raise UsageError(
-            "The sink “stream” is not available in this version.",
-            "Use preview for a page on this machine, or virtualcam with a program that streams.",
-        )
+        if not rest:
+            raise UsageError("The sink “stream” needs an address.", f"There are: {stream_target.FORMS}")
+        return StreamSink(rest.strip(), streams or StreamSettings(), clock)
     raise UsageError(f"There is no sink {spec!r}.", f"There are: {FORMS}.")
 
 

@@ -12,14 +12,13 @@ from engines.analysis.landmarks import LandmarkNetwork, region_of_detection
 from engines.analysis.photo import read_photo
 from engines.analysis.topology import REFINED_POINTS
 from engines.errors import PhotoError, UsageError
-from engines.faces import Array, Floats, Image
+from engines.faces import Floats, Image
+from engines.portrait.scene import place
+from engines.portrait.stage import Grain, Stage
+from engines.portrait.state import HeadState
 from realtime.clock import Clock
 from realtime.frame import Frame, FramePool
-from realtime.sources.portrait_inside import Eyes, Mouth
-from realtime.sources.portrait_mesh import PortraitMesh
-from realtime.sources.portrait_motion import HeadState, Motion
-from realtime.sources.portrait_render import Rasteriser, add_noise, copy_outside, noise_strip, pack
-from realtime.sources.portrait_scene import canvas, place
+from realtime.sources.portrait_motion import Motion
 
 PACKAGED: Final = Path(__file__).parent.parent / "assets" / "astronaut.png"
 
@@ -31,8 +30,6 @@ _LEAST: Final = 64
 _MOST_NOISE: Final = 20.0
 _PRESENT: Final = 0.5
 _DETECTORS: Final[tuple[Range, ...]] = ("near", "far")
-_BACKGROUNDS: Final = 4
-"""Noisy still pictures that take turns; the eye finds no period in four."""
 
 
 class PortraitSource:
@@ -85,7 +82,7 @@ class PortraitSource:
         if not 0 <= noise <= _MOST_NOISE:
             raise UsageError(f"Noise of {noise:g} levels is out of range.", f"Take 0 to {_MOST_NOISE:g}.")
         self._clock, self._seed, self._noise = clock, seed, float(noise)
-        self._stage: _Stage | None = None
+        self._stage: Stage | None = None
         self._pool: FramePool | None = None
         self._next = 0
 
@@ -98,12 +95,13 @@ class PortraitSource:
         """
         photo = read_photo(self._path)
         points = _landmarks(photo, self._path)
-        self._stage = _Stage(photo, points, self.size, self._face_width, self._noise, self._seed)
+        where = place(points, self.size, self._face_width)
+        self._stage = Stage(photo, points, where, self.size, Grain(self._noise, self._seed))
         self._motion = Motion(self._seed, self.fps)
         self._pool = FramePool(self.size)
         self._next = 0
         # Compiled code is loaded now and not in the first frame.
-        self._stage.render(self._pool.lease().buffer, self._motion.at(0), 0)
+        self._stage.render(self._pool.lease().buffer, self._stage.pose(self._motion.at(0)), 0)
 
     def state(self, frame: int) -> HeadState:
         """What the person does in a frame: the truth to hold a tracker against."""
@@ -119,7 +117,7 @@ class PortraitSource:
             raise UsageError(f"The {self.name} is not open.")
         lease = self._pool.lease()
         number, self._next = self._next, self._next + 1
-        self._stage.render(lease.buffer, self._motion.at(number), number)
+        self._stage.render(lease.buffer, self._stage.pose(self._motion.at(number)), number)
         return Frame(lease.buffer, number, self._clock.now_ns(), lease=lease)
 
     @property
@@ -130,43 +128,6 @@ class PortraitSource:
     def close(self) -> None:
         """See :class:`realtime.sources.base.Source`."""
         self._stage = self._pool = None
-
-
-class _Stage:
-    """One photo, ready to be shown in any state."""
-
-    def __init__(
-        self, photo: Image, points: Floats, size: tuple[int, int], face_width: float, noise: float, seed: int
-    ) -> None:
-        width, height = size
-        where = place(points, size, face_width)
-        self._mesh = PortraitMesh(where.of(points))
-        border = self._mesh.rest[self._mesh.border]
-        low, high = np.floor(border.min(0)).astype(int) - 2, np.ceil(border.max(0)).astype(int) + 4
-        rect = (min(0, int(low[0])), min(0, int(low[1])), max(width, int(high[0])), max(height, int(high[1])))
-        picture = canvas(photo, where, rect, face_width)
-        left, top = low - rect[:2]
-        moving = picture[top : top + high[1] - low[1], left : left + high[0] - low[0]]
-        still = picture[-rect[1] : height - rect[1], -rect[0] : width - rect[0]]
-        self._strip, room = noise_strip(noise, seed & 0xFFFFFFFF)
-        self._texture = pack(moving, room)
-        self._rasteriser = Rasteriser(self._mesh.rest - low, self._mesh.triangles, self._texture, size)
-        origin = (int(low[0]), int(low[1]))
-        self._eyes = Eyes(self._mesh, moving, origin, self._texture, room)
-        self._mouth = Mouth(self._mesh, moving, origin, room)
-        self._left, self._right = _extent(border, size)
-        self._grounds = [np.empty((height, width, 3), np.uint8) for _ in range(_BACKGROUNDS)]
-        for n, ground in enumerate(self._grounds):
-            add_noise(still, self._strip, room, -1 - n, ground)
-
-    def render(self, out: Image, state: HeadState, frame: int) -> None:
-        points = self._mesh.pose(state)
-        # 0 1 2 3 2 0 3 1: no ground follows itself, and the order hides the period.
-        ground = self._grounds[(0, 1, 2, 3, 2, 0, 3, 1)[frame % 8]]
-        copy_outside(ground, self._left, self._right, out)
-        self._rasteriser.draw(out, points, self._strip, frame)
-        self._eyes.paint(out, points, state, self._strip, frame)
-        self._mouth.paint(out, state, self._strip, frame)
 
 
 def _landmarks(photo: Image, path: Path) -> Floats:
@@ -188,18 +149,3 @@ def _landmarks(photo: Image, path: Path) -> Floats:
     raise PhotoError(
         f"There is no face to be found in {path}.", "Take a photo that shows one from the front."
     )
-
-
-def _extent(border: Array, size: tuple[int, int]) -> tuple[Array, Array]:
-    """For every row, where the moving part begins and ends, a few pixels inside of its border."""
-    width, height = size
-    left, right = np.full(height, width, np.int32), np.zeros(height, np.int32)
-    for (ax, ay), (bx, by) in zip(border, np.roll(border, -1, 0), strict=True):
-        if ay > by:
-            ax, ay, bx, by = bx, by, ax, ay
-        rows = np.arange(max(0, int(np.ceil(ay))), min(height, int(np.floor(by)) + 1))
-        if len(rows) and by > ay:
-            x = ax + (rows - ay) * (bx - ax) / (by - ay)
-            left[rows] = np.minimum(left[rows], np.clip(np.ceil(x) + 3, 0, width).astype(np.int32))
-            right[rows] = np.maximum(right[rows], np.clip(np.floor(x) - 3, 0, width).astype(np.int32))
-    return left, np.maximum(left, right)

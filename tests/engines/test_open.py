@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engines.errors import EngineError, PhotoError, UsageError
-from engines.open import SWAPPERS, open_swapper
+from engines.open import SWAPPERS, Wanted, open_swapper, runs_on
+from engines.runtime.device import Device
 from tests.engines.scenes import ASSETS, face_in, portrait
 
 PHOTO = ASSETS / "hopper.jpg"
@@ -14,7 +15,7 @@ PHOTO = ASSETS / "hopper.jpg"
 @pytest.mark.parametrize("name", SWAPPERS)
 def test_every_name_opens_and_swaps(name):
     said = []
-    swapper = open_swapper(name, "cpu", [PHOTO])
+    swapper = open_swapper(Wanted(name), [PHOTO])
     swapper.open(said.append)
     assert swapper.name == name
     assert swapper.landmarks in (468, 478)
@@ -35,9 +36,16 @@ def test_every_name_opens_and_swaps(name):
         ("mesh", "cpu", [], UsageError, "No face"),
         ("mesh", "cpu", [PHOTO, PHOTO.parent / "second.jpg"], PhotoError, r"second\.jpg"),
         ("mesh", "cpu", [PHOTO.parent / "nobody.jpg"], PhotoError, r"nobody\.jpg"),
+        ("nowhere.onnx", "cpu", [PHOTO], UsageError, r"nowhere\.onnx"),
+        ("inswapper_128", "cpu", [PHOTO], EngineError, "inswapper_128 is not in"),
     ],
 )
-def test_what_cannot_be_is_said_with_a_fix(name, device, photos, kind, says):
+def test_what_cannot_be_is_said_with_a_fix(name, device, photos, kind, says, tmp_path):
     with pytest.raises(kind, match=says) as caught:
-        open_swapper(name, device, photos)
+        open_swapper(Wanted(name, Device(device), models=tmp_path), photos)
     assert caught.value.fix
+
+
+def test_what_an_engine_runs_on():
+    assert runs_on("mesh") == ("cpu",)
+    assert "cuda" in runs_on("inswapper_128") and "cuda" in runs_on("a.dfm")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError, UsageError
-from engines.runtime.device import choose_device
+from engines.runtime.device import Machine, choose_device
+from engines.runtime.driver import Driver
 from realtime.assemble import assemble
 from realtime.cli import main
 from realtime.clock import ManualClock
@@ -39,12 +40,13 @@ class Kept:
 
 def test_the_graphics_card_is_never_replaced_silently():
     assert choose_device("cpu").name == "cpu"
-    auto = choose_device("auto")
+    nothing = Machine(driver=lambda: Driver(why_not="there is no NVIDIA driver"))
+    auto = choose_device("auto", nothing)
     assert auto.name == "cpu"
-    assert "no GPU path" in auto.why
+    assert "no NVIDIA driver" in auto.why
     for asked in ("cuda", "cuda:1"):
         with pytest.raises(EngineError, match=asked) as found:
-            choose_device(asked)
+            choose_device(asked, nothing)
         assert "--device cpu" in found.value.fix
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realtime.attention import BRISK, STILL, Attention
+from realtime.attention import BRISK, NEWCOMERS, STILL, Attention
 from realtime.probe import Probe
 from tests.realtime.fakes import make_face
 from tests.realtime.test_track import IMAGE, Person, Run
@@ -152,3 +152,42 @@ def test_a_probe_sees_a_change_in_any_part_of_any_picture(size):
             probe.take(changed)
             assert probe.largest() == 9, (x, y)
             probe.take(image)
+
+
+def test_motion_where_all_was_still_is_news_once_and_says_where():
+    attention = Attention(10)
+    after(attention, [(noise(0, 2), [face_at(300)])] * 30)
+    assert attention.news is None
+    image = noise(0, 2)
+    image[200:420, 760:900] = 220
+    attention.notice(image, [face_at(300)])
+    x, y, w, h = attention.news
+    assert x <= 760
+    assert x + w >= 900
+    assert y <= 200
+    assert y + h >= 420
+    assert 0 <= x <= x + w <= SIZE[1]
+    assert 0 <= y <= y + h <= SIZE[0]
+    # It goes on moving: motion, but no news.
+    image = image.copy()
+    image[200:420, 760:900] = 90
+    attention.notice(image, [face_at(300)])
+    assert attention.news is None
+    assert attention.moving.any()
+
+
+def test_what_always_moves_is_no_news():
+    attention = Attention(10)
+    rng, news = np.random.default_rng(0), 0
+    for i in range(60):
+        image = noise(0, 2)
+        image[100:300, 700:900] = rng.integers(0, 255)
+        attention.notice(image, [face_at(300)])
+        news += i > 1 and attention.news is not None
+    assert news == 0
+
+
+def test_who_may_be_bare_is_looked_for_more_often():
+    attention = Attention(10, longest=NEWCOMERS)
+    assert after(attention, [(IMAGE, [])] * 70) == NEWCOMERS
+    assert after(Attention(20, longest=NEWCOMERS), [(IMAGE, [])] * 70) == 20

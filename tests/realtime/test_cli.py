@@ -49,6 +49,8 @@ def test_exactly_the_verbs_of_this_version_are_there():
     names = {parser.prog.removeprefix("doppelcam").strip() for parser in ALL}
     assert names == {
         "", "demo", "run", "bench", "devices", "doctor", "config", "config show", "config validate",
+        "models", "models list", "models info", "models pull", "models verify",
+        "engines", "engines build", "engines list", "engines clean",
     }  # fmt: skip
 
 
@@ -79,11 +81,11 @@ def test_no_verb_is_a_mistake_that_shows_the_help(capsys):
 
 
 MISTAKES = {
-    "rnu": "Did you mean run?", "models list": "no verb 'models'", "engines list": "no verb 'engines'",
+    "rnu": "Did you mean run?", "models delete": "no verb 'delete'", "engines delete": "no verb 'delete'",
     "config delete": "no verb 'delete'", "run --fsp 3": "Did you mean --fps?",
-    "run --control 80": "does not know", "bench --loopback --max": "do not go together",
+    "run --remote 80": "does not know", "bench --loopback --max": "do not go together",
     "run --fps": "--fps", "run --fps fast": "--fps must be", "run --size 3x3": "--size must be",
-    "run --sink stream:x": "not available in this version", "demo --fps 1e9": "--fps must be",
+    "run --sink stream:x --face nothing.jpg": "no file", "run --sink stream:": "stream:URL", "demo --fps 1e9": "--fps must be",
     "bench --seconds x": "--seconds must be", "bench --seconds nan": "--seconds must be",
     "bench --slow -1": "--slow must be", "bench --face-width 0": "--face-width must be",
     "bench --compare nothing.json": "no file", "config validate nothing.toml": "no file",
@@ -201,7 +203,7 @@ RUN = ["run", "--face", HOPPER, "--source", "pattern", "--size", "320x240", "--f
 def test_run_says_what_runs_where_and_ends_by_itself(capsys):
     assert main([*RUN, "--duration", "0.4", "--on-lost", "slate"]) == 0
     out, err = capsys.readouterr()
-    for said in ("pattern", "320×240 at 20 fps", "mesh on cpu: no GPU path", "face_mesh_468: CPUExecutionProvider",
+    for said in ("pattern", "320×240 at 20 fps", "mesh on cpu: the engine mesh runs on the CPU", "face_mesh_468: CPUExecutionProvider",
                  "null", "slate", "label"):  # fmt: skip
         assert said in err
     assert "frame age" in out

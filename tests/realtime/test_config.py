@@ -48,12 +48,20 @@ def test_every_option_comes_in_by_every_door_and_the_nearer_one_wins(option, wri
         "governor": ("false", "true", "false"),
         "others": ("bare", "veil", "bare"),
         "shape": ("0.25", "0.5", "1"), "eyes": ("live", "photo", "mixed"), "mouth": ("photo", "live", "photo"),
+        "boost": ("2", "4", "1"), "morph": ("0.25", "0.5", "1"), "mask": ("box", "oval", "ellipse"),
+        "colour": ("none", "match", "poisson"),
+        "occluders": ("cover", "live", "cover"),
+        "reference-distance": ("0.3", "0.4", "0.5"), "person": ("a.jpg=b.jpg", "b.jpg=c.jpg", "a.jpg=c.jpg"),
+        "mirror": ("https://a.example/", "https://b.example/m/", "http://localhost:8/"),
+        "audio": ("mic", "mic:USB", "none"), "stream-bitrate": ("300", "400", "500"),
+        "smoothing": ("0.25", "0.5", "1"), "control": ("off", "0", "8800"),
+        "control-host": ("127.0.0.2", "0.0.0.0", "::1"),
         "landmarks": ("468", "478", "468"), "budget": ("swap=1", "swap=2", "swap=3"),
     }.get(option.name, ("3", "4", "5"))  # fmt: skip
     file = write(f'{option.name} = "{texts[0]}"\n')
     quoted = option.read(texts[0])
     settings = load({}, home, file)
-    if option.paths != "plain":
+    if option.paths not in ("plain", "pair"):
         assert getattr(settings.config, option.field) == quoted
     assert settings.origins[option.field] == Origin("file", f"{file}:1")
     env = home | {option.variable: texts[1]}
@@ -112,10 +120,16 @@ BAD = [
     ("fps", "0"), ("fps", "241"), ("fps", "nan"), ("fps", "inf"), ("fps", "fast"), ("fps", ""),
     ("size", "1280"), ("size", "1281x720"), ("size", "1280x721"), ("size", "0x0"), ("size", "-2x4"),
     ("size", "99999x2"), ("size", "axb"), ("source", "webcam"), ("source", "file"), ("source", "file:"),
-    ("source", "pattern:1"), ("source", ""), ("sink", "file:"), ("sink", "null:1"), ("sink", "stream:rtmp://x"),
+    ("source", "pattern:1"), ("source", ""), ("sink", "file:"), ("sink", "null:1"), ("sink", "stream:"),
     ("device", "gpu"), ("device", "cuda:x"), ("device", "cpu:0"), ("max-faces", "0"), ("max-faces", "1.5"),
     ("select", "nearest"), ("on-lost", "hold"), ("on-lost", "veil,hold"), ("on-lost", "nothing"),
     ("duration", "0"), ("duration", "-1"), ("detect-every", "0"), ("landmarks", "470"), ("seed", "-1"),
+    ("mirror", "http://a.example/"), ("mirror", "ftp://a.example/"), ("mirror", "a.example"), ("mirror", "https://"),
+    ("mirror", "https://me:pass@a.example/"), ("mirror", "https://a.example/../x/"), ("models", ""),
+    ("mirror", "https://a.example/?x=1"),
+    ("boost", "3"), ("boost", "0"), ("morph", "1.1"), ("morph", "nan"), ("mask", "star"), ("colour", "blue"),
+    ("control", "on"), ("control", "70000"), ("control", "-1"), ("control", ""), ("smoothing", "1.5"),
+    ("control-host", "localhost"), ("control-host", "1.2.3"), ("control-host", "evil.example"), ("control-osc", "-1"),
     ("budget", "swap"), ("budget", "swim=3"), ("budget", "swap=-1"), ("face", ""), ("engine", " "),
 ]  # fmt: skip
 
@@ -196,10 +210,17 @@ def test_a_named_file_must_exist_and_be_a_file(tmp_path, home):
     ({"offline": True, "source": "file:a.mp4"}, "file:PATH or null"),
     ({"offline": True, "source": "file:a.mp4", "sink": ["null"], "duration": "3"}, "duration"),
     ({"source": "file:a.mp4", "sink": ["file:./a.mp4"]}, "same file"),
+    ({"offline": True, "source": "file:a.mp4", "sink": ["null"], "control": "0"}, "steers"),
+    ({"offline": True, "source": "file:a.mp4", "sink": ["null"], "control-osc": "0"}, "steers"),
 ])  # fmt: skip
 def test_what_cannot_go_together_is_said(flags, says, home):
     with pytest.raises(UsageError, match=says):
         load(flags, home)
+
+
+def test_the_password_of_the_control_page_is_no_option_and_no_mistake(home):
+    settings = load({}, home | {"DOPPELCAM_CONTROL_PASSWORD": "correct horse"})
+    assert "correct horse" not in repr(settings)
 
 
 def test_flags_alone_leave_the_environment_out(monkeypatch):

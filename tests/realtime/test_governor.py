@@ -215,6 +215,62 @@ def test_the_ladder_of_a_cpu_is_climbed_down_and_up(points):
     assert state() == rested
 
 
+class Way:
+    """One way in which a part of another package can do with less."""
+
+    def __init__(self, name, saves=0.3, broken=False):
+        self.name, self.saves, self.broken, self.low = name, saves, broken, False
+
+    def lower(self):
+        if self.broken:
+            raise EngineError("There is nothing to do without.")
+        self.low = True
+
+    def restore(self):
+        self.low = False
+
+
+class Part:
+    name, saves = "a swapper, which is no rung itself", 1.0
+
+    def __init__(self, *ways):
+        self.gives_way = ways
+
+
+def test_what_other_parts_can_do_without_gives_way_first_and_comes_back_last():
+    restorer, masks = (
+        Part(Way("no restorer", 1.0), Way("restorer every second frame")),
+        Part(Way("plain masks")),
+    )
+    tracker = Tracker(468, Selector("owner", 1), 10)
+    governor = Governor(ladder(tracker, 468, FPS, [restorer, object(), masks, None]), FPS)
+    ways = [*restorer.gives_way, *masks.gives_way]
+    for depth in range(1, 4):
+        for _ in range(2 * WINDOW):
+            governor.worked(0, 0, round(1.5 * PERIOD))
+        assert [way.low for way in ways] == [i < depth for i in range(3)]
+        assert governor.rung == ", ".join(way.name for way in ways[:depth])
+        assert tracker.attention.rest == 1
+    for _ in range(60 * CALM * WINDOW):
+        governor.worked(0, 0, round(0.02 * PERIOD))
+    assert [way.low for way in ways] == [False] * 3
+    assert governor.depth == 0
+
+
+def test_a_part_that_cannot_is_passed_over():
+    broken, fine = Way("the broken one", broken=True), Way("the fine one")
+    governor = Governor(ladder(Tracker(468, Selector("owner", 1), 10), 468, FPS, [Part(broken, fine)]), FPS)
+    for _ in range(WINDOW):
+        governor.worked(0, 0, 2 * PERIOD)
+    assert (broken.low, fine.low, governor.rung) == (False, True, "the fine one")
+
+
+@pytest.mark.parametrize("saves", [-1.0, 1.0, 7.0])
+def test_what_a_part_says_it_saves_is_kept_within_reason(saves):
+    (rung, *_) = ladder(Tracker(468, Selector("owner", 1), 10), 468, FPS, [Part(Way("x", saves))])
+    assert 0 <= rung.saves < 1
+
+
 def test_fewer_landmarks_go_on_with_the_same_track():
     """With the real networks: nobody is lost on the way, and nobody has to be found again."""
     tracker = Tracker(478, Selector("owner", 1), 600, partial(open_networks, plain=True))

@@ -173,3 +173,38 @@ def test_the_live_frame_itself_is_left_alone():
     Guard().judge(Outcome(live, 0, False), 0)
     assert np.array_equal(live.image, picture())
     assert live.image.flags.writeable
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_drawn_curtain_veils_the_very_next_frame_however_good_the_swap_is(policy):
+    guard = Guard(policy)
+    assert guard.judge(swapped(), 0).kind is Kind.SWAPPED
+    guard.curtain.drawn = True
+    for seq, outcome in enumerate((swapped(1, MS), failed(2, MS), swapped(3, MS)), 1):
+        shown = guard.judge(outcome, seq * MS)
+        assert shown.kind is Kind.VEILED
+        assert not bare(shown)
+        assert not (shown.image[FACE] == SKIN).all()
+    guard.curtain.drawn = False
+    # What was trusted before does not come back as a held picture.
+    assert guard.judge(failed(4, 5 * MS), 5 * MS).kind is not Kind.HELD
+    assert guard.judge(swapped(5, 6 * MS), 6 * MS).kind is Kind.SWAPPED
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_drawn_curtain_hides_what_was_published_already_and_what_stands_in(policy):
+    guard = Guard(policy)
+    standby = guard.standby()
+    published = guard.judge(swapped(0, 0), 0)
+    standby.published(published, 0)
+    assert standby.show(make_frame(1, MS), MS, SIZE, slate.WAITING) is published
+    guard.curtain.drawn = True
+    # The process thread hangs: what it published is repeated, and then the live picture stands in.
+    kinds = []
+    for at in range(0, 3 * SECOND, 40 * MS):
+        shown = standby.show(make_frame(1, at), at, SIZE, slate.WAITING)
+        kinds.append(shown.kind)
+        assert not bare(shown)
+        assert not shown.image.flags.writeable or shown.kind is Kind.SLATE
+    assert set(kinds) == {Kind.VEILED}
+    assert standby.show(None, 4 * SECOND, SIZE, slate.WAITING).kind is Kind.SLATE

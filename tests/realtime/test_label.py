@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from engines.kernels.canvas import HostCanvas
 from realtime.frame import Kind
 from realtime.label import Label
 from realtime.lettering import Sprite, write
@@ -25,7 +26,7 @@ def labelled(size, ground):
     image = np.empty((size[1], size[0], 3), np.uint8)
     image[:] = ground
     before = image.copy()
-    Label().paint(image)
+    Label().paint(HostCanvas(image))
     return before, image
 
 
@@ -58,7 +59,7 @@ def test_its_letters_are_at_least_ten_pixels_high_and_grow_with_the_frame(size):
 
 def test_noise_shines_through_the_plate_but_not_the_letters():
     image = np.random.default_rng(0).integers(0, 255, (1080, 1920, 3), np.uint8)
-    Label().paint(image)
+    Label().paint(HostCanvas(image))
     black, white = (labelled((1920, 1080), ground)[1] for ground in (0, 255))
     letters = (black > 245).all(2) & (white > 245).all(2)
     assert letters.sum() > 200
@@ -77,23 +78,23 @@ def test_a_frame_that_is_too_small_gets_what_fits(size):
 
 def test_it_says_what_it_is_told_to():
     one, other = (np.zeros((480, 640, 3), np.uint8) for _ in range(2))
-    Label("AI face").paint(one)
-    Label("Künstliches Gesicht").paint(other)
+    Label("AI face").paint(HostCanvas(one))
+    Label("Künstliches Gesicht").paint(HostCanvas(other))
     assert np.flatnonzero(other.any((0, 2))).max() > np.flatnonzero(one.any((0, 2))).max() * 1.5
 
 
 def test_painting_again_does_the_same_on_every_frame():
     label = Label()
     first, second = (np.full((480, 640, 3), 90, np.uint8) for _ in range(2))
-    label.paint(first)
-    label.paint(np.zeros((120, 160, 3), np.uint8))
-    label.paint(second)
+    label.paint(HostCanvas(first))
+    label.paint(HostCanvas(np.zeros((120, 160, 3), np.uint8)))
+    label.paint(HostCanvas(second))
     assert np.array_equal(first, second)
 
 
 def test_empty_text_is_no_error():
     assert write("", 10).shape[1] == 1
-    Label("").paint(np.zeros((120, 160, 3), np.uint8))
+    Label("").paint(HostCanvas(np.zeros((120, 160, 3), np.uint8)))
 
 
 @pytest.mark.parametrize(("x", "y"), [(-3, -2), (6, 5), (100, 0), (0, -50)])

@@ -9,7 +9,7 @@ from realtime import slate
 from realtime.budget import Meter
 from realtime.clock import StopFlag
 from realtime.frame import Kind
-from realtime.guard import Guard, sealed
+from realtime.guard import Guard
 from realtime.output import Output, Published, Upstream
 from tests.realtime.fakes import MS, SECOND, SIZE, FakeSink, SoloClock, make_frame
 
@@ -30,7 +30,7 @@ class Rig:
         )  # fmt: skip
 
     def publish(self, at, seq=0, kind=Kind.SWAPPED, captured=None):
-        frame = sealed(make_frame(seq, at if captured is None else captured), kind)
+        frame = make_frame(seq, at if captured is None else captured).sealed(kind)
         self.clock.at(at, lambda: self.output.box.put(Published(frame, at)))
 
     def run(self, until):

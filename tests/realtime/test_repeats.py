@@ -148,7 +148,7 @@ def test_another_size_is_another_picture():
 def test_another_face_is_put_on_at_once():
     bench = Bench()
     bench(picture())
-    bench.pipeline.replace_swapper(FakeSwapper(skin=200), lambda line: None)
+    bench.pipeline.replace_swapper(FakeSwapper(skin=200))
     assert (bench(picture()).frame.image[FACE] == 200).all()
     assert bench.duplicates == 0
 

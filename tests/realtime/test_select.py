@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from engines.faces import Face, Patch
-from realtime.select import CHOICES, Selector
+from realtime.select import Selector
 
 SIZE = (1000, 600)
+CHOICES = ("largest", "center", "owner")
 FRAME = 1_000_000_000 // 30
 SECOND = 1_000_000_000
 PATCH = Patch(np.zeros((4, 4, 3), np.float32), np.zeros((2, 3), np.float32))

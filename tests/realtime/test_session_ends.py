@@ -163,13 +163,14 @@ def test_a_new_face_is_handed_over_between_two_frames():
     live = Live()
     live.session.start()
     live.clock.run_until(SECOND)
-    new = FakeSwapper(skin=200)
-    done = live.session.between_frames(lambda: live.pipeline.replace_swapper(new, print))
+    new, old = FakeSwapper(skin=200), []
+    done = live.session.between_frames(lambda: old.append(live.pipeline.replace_swapper(new)))
     live.clock.run_until(2 * SECOND)
     live.session.stop()
     assert done.result(0) is None
     assert new.threads == {"doppelcam-process"}
-    assert live.swapper.closed == 1
+    assert old == [live.swapper]
+    assert (live.swapper.closed, new.closed) == (0, 1)
     faces = [int(s.face[0, 0, 0]) for s in live.sent if s.kind is Kind.SWAPPED]
     assert set(faces) == {60, 200}
     assert faces == sorted(faces)

@@ -11,11 +11,12 @@ from typing import Any, cast
 import numpy as np
 
 from engines.faces import Array, Face, Floats, Image
-from engines.open import open_swapper
+from engines.open import open_swapper, runs_on
 from engines.runtime.device import choose_device
-from realtime.assemble import looks_of
+from realtime.assemble import wanted
 from realtime.config import Config
 from realtime.select import Choice, Selector
+from realtime.sources.open import DEFAULT_FPS
 from realtime.track import Tracker
 
 STAGES = ("track", "swap", "blend")
@@ -50,10 +51,8 @@ class Rig:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._swapper = open_swapper(
-            config.engine, choose_device(config.device).name, config.face,
-            looks=looks_of(config), landmarks=config.landmarks,
-        )  # fmt: skip
+        device = choose_device(config.device, able=runs_on(config.engine))
+        self._swapper = open_swapper(wanted(config, device, config.fps or DEFAULT_FPS), config.face)
         try:
             self._swapper.open(_quiet)
         except BaseException:

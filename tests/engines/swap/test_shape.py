@@ -101,6 +101,49 @@ def test_lids_that_close_meet():
     assert max(gaps) < 0.12 * width
 
 
+EYES = (RIGHT_EYE_RINGS[0], LEFT_EYE_RINGS[0])
+
+
+def gap(points, ring):
+    return float(np.mean([np.linalg.norm((points[ring[i]] - points[ring[8 + i]])[:2]) for i in range(1, 8)]))
+
+
+def half_shut(points, share):
+    half = points.copy()
+    for ring in EYES:
+        for i in range(1, 8):
+            half[ring[8 + i]] += share * (half[ring[i]] - half[ring[8 + i]])
+    return half
+
+
+def test_the_picture_shuts_lids_that_the_mesh_has_half_open():
+    live = mesh("hopper").copy()
+    proportions = Proportions(mesh("astronaut"), 1.0)
+    for _ in range(50):
+        open_ = live + proportions.offset(live)
+    half = half_shut(live, 0.35)
+    by_mesh = half + proportions.offset(half)
+    winking = half + proportions.offset(half, (0.0, 1.0))
+    right, left = EYES
+    assert gap(winking, right) < 0.36 * gap(open_, right) < 0.6 * gap(by_mesh, right)
+    assert gap(winking, left) == pytest.approx(gap(by_mesh, left), rel=1e-2)
+    # The upper lid comes down, and what is further away stays.
+    assert (
+        np.abs(winking[list(right[9:]), 1] - by_mesh[list(right[9:]), 1]).mean()
+        > np.abs(winking[list(right[1:8]), 1] - by_mesh[list(right[1:8]), 1]).mean()
+    )
+    rest = [1, 4, 50, 280, 107, 336, 61, 291, *left]
+    np.testing.assert_allclose(winking[rest], by_mesh[rest], atol=0.05)
+
+
+def test_a_blurred_picture_shuts_no_eye_that_the_mesh_has_open():
+    live = mesh("hopper").copy()
+    proportions = Proportions(mesh("astronaut"), 1.0)
+    for _ in range(50):
+        open_ = live + proportions.offset(live)
+    np.testing.assert_allclose(live + proportions.offset(live, (0.0, 0.0)), open_, atol=0.05)
+
+
 def test_a_mouth_that_opens_is_as_open_as_the_live_one():
     live = mesh("astronaut")
     proportions = Proportions(mesh("hopper"), 1.0)

@@ -9,6 +9,8 @@ from realtime.sinks.file import FileSink
 from realtime.sinks.null import NullSink
 from realtime.sinks.open import open_sink
 from realtime.sinks.preview import PreviewSink
+from realtime.sinks.spare import SpareSink
+from realtime.sinks.stream import StreamSink
 from realtime.sinks.virtualcam import VirtualCamSink
 from tests.realtime.sinks.pictures import bars, frame
 
@@ -67,10 +69,26 @@ def test_metadata_reaches_the_file(tmp_path):
         assert container.metadata["ENGINE"] == "mesh"
 
 
-@pytest.mark.parametrize("spec", ["stream", "stream:rtmp://example.org/live"])
-def test_streams_are_not_there_yet(spec):
-    with pytest.raises(UsageError, match="not available in this version"):
+@pytest.mark.parametrize("spec", ["stream", "stream:x", "stream:http://example.org/live"])
+def test_addresses_that_no_stream_goes_to(spec):
+    with pytest.raises(UsageError) as caught:
         build(spec)
+    assert "rtmp://" in caught.value.fix
+
+
+def test_a_stream_is_named_without_its_key():
+    sink = build("stream:rtmp://example.org/live/key")
+    assert type(sink) is StreamSink
+    assert sink.name == "stream rtmp://example.org/live/***"
+    sink.close()
+
+
+def test_a_file_beside_others_may_be_lost():
+    sink = open_sink(
+        "file:a.mp4", clock=ManualClock(), report=lambda: Meter(0).report(0), metadata={}, beside=True
+    )
+    assert type(sink) is SpareSink
+    assert sink.name == "file a.mp4"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +110,7 @@ def test_streams_are_not_there_yet(spec):
 def test_what_is_no_sink_is_refused_with_what_there_is(spec):
     with pytest.raises(UsageError) as caught:
         build(spec)
-    assert caught.value.fix == "There are: virtualcam[:DEVICE], file:PATH, preview[:PORT], null."
+    assert caught.value.fix == "There are: virtualcam[:DEVICE], file:PATH, preview[:PORT], stream:URL, null."
 
 
 def test_a_file_without_a_path():

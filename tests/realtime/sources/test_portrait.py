@@ -16,12 +16,13 @@ from engines.analysis.detect import Detector
 from engines.analysis.landmarks import LandmarkNetwork, region_of_detection
 from engines.analysis.topology import LEFT_EYE_RINGS, RIGHT_EYE_RINGS, canonical, five_points
 from engines.errors import PhotoError, UsageError
+from engines.portrait.fields import FIELDS
+from engines.portrait.state import HeadState
 from engines.runtime.onnx import OnnxNetwork
 from realtime.clock import ManualClock
 from realtime.frame import FramePool, Kind
 from realtime.sources.portrait import PACKAGED, PortraitSource
-from realtime.sources.portrait_mesh import FIELDS
-from realtime.sources.portrait_motion import PITCH, ROLL, YAW, HeadState
+from realtime.sources.portrait_motion import PITCH, ROLL, YAW
 
 SMALL = (640, 360)
 HOPPER = PACKAGED.with_name("hopper.jpg")
@@ -185,7 +186,7 @@ def test_a_face_is_tracked_in_every_frame_and_stays_itself(person, mesh, detecto
     cosines = []
     image = np.empty((540, 960, 3), np.uint8)
     for n in range(0, 240, 16):
-        person._stage.render(image, person.state(n), n)
+        person._stage.render(image, person._stage.pose(person.state(n)), n)
         cosines.append(float(identity(image, found(mesh, detector, image)) @ truth))
     network.close()
     assert np.median(cosines) > 0.7
@@ -249,7 +250,7 @@ def test_the_largest_poses_leave_no_hole(source):
         pictures = []
         for fill in (0, 255):
             out[:] = fill
-            source._stage.render(out, state, 0)
+            source._stage.render(out, source._stage.pose(state), 0)
             pictures.append(out.copy())
         # The edges of eyes and mouth are blended over what was just painted, so equal means painted.
         assert np.array_equal(*pictures)

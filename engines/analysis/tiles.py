@@ -1,0 +1,178 @@
+"""Where else a face may be, when a look at the whole frame finds none.
+
+A detector sees the frame shrunk to its own few pixels, upright, and cut off at the border. So it misses heads that lie
+or hang, faces that are half out of the picture, and small ones. Each of them is found by another look:
+
+- the whole frame **turned** by a half or a quarter;
+- the frame with its **edges mirrored** outwards, which makes half a face a whole one;
+- **tiles** that overlap by more than the faces they are for, upright and upside down.
+
+One look costs what the detectors cost, so a caller takes one a frame: :class:`Search` says which is next. Tiles in
+which something moves come first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.faces import Detection, Floats, Image
+
+WORK: Final = 640
+"""Longest side that a detector is given, pixels: more than any of them reads, and cheap to turn."""
+_LEAST_TILE: Final = 320
+"""Side of the smallest tiles, pixels. In larger frames it is a third of the longer side: at 1080p faces from 40 pixels
+on are found."""
+_OVERLAP: Final = 0.17
+"""Share of a tile that its neighbour sees too: larger faces are found in the whole frame."""
+_MIRRORED: Final = 0.25
+"""Width of the mirrored edges, in shorter sides of the frame."""
+_TURNS: Final = {1: cv2.ROTATE_90_CLOCKWISE, 2: cv2.ROTATE_180, 3: cv2.ROTATE_90_COUNTERCLOCKWISE}
+
+
+class Finds(Protocol):
+    """What a look needs of a detector."""
+
+    def detect(self, image: Image) -> list[Detection]:
+        """See :class:`~engines.analysis.detect.Detector`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One way to look at a frame.
+
+    Attributes:
+        window: Left, top, width and height of what is looked at, pixels of the frame.
+        turns: Quarters clockwise by which it is turned before.
+        mirrored: Whether its edges are mirrored outwards.
+        whole: Whether the window is the whole frame.
+    """
+
+    window: tuple[int, int, int, int]
+    turns: int = 0
+    mirrored: bool = False
+    whole: bool = True
+
+    def detect(self, detector: Finds, image: Image) -> list[Detection]:
+        """What a detector finds this way.
+
+        Args:
+            detector: Any.
+            image: The frame, BGR, H×W×3 uint8.
+
+        Returns:
+            Detections in pixels of the frame as it is, the largest first; key points turned back with it.
+        """
+        left, top, width, height = self.window
+        seen: Image = image[top : top + height, left : left + width]
+        scale = min(1.0, WORK / max(width, height))
+        if scale < 1:
+            size = (max(1, round(width * scale)), max(1, round(height * scale)))
+            # Averaging: what is skipped here no later step can bring back.
+            seen = np.asarray(cv2.resize(seen, size, interpolation=cv2.INTER_AREA), np.uint8)
+        margin = 0
+        if self.mirrored:
+            margin = max(1, round(_MIRRORED * min(seen.shape[:2])))
+            seen = np.asarray(
+                cv2.copyMakeBorder(seen, margin, margin, margin, margin, cv2.BORDER_REFLECT), np.uint8
+            )
+        turned: Image = np.ascontiguousarray(
+            cv2.rotate(seen, _TURNS[self.turns]) if self.turns else seen, np.uint8
+        )
+        back = self._back(seen.shape[1], seen.shape[0])
+        offset = np.array([left, top], np.float32)
+        return [
+            Detection(
+                centre=(_at(found.centre, back) - margin) / scale + offset,
+                size=found.size / scale,
+                keypoints=((_at(found.keypoints, back) - margin) / scale + offset).astype(np.float32),
+                score=found.score,
+            )
+            for found in detector.detect(turned)
+        ]
+
+    def _back(self, width: int, height: int) -> Floats:
+        """(2, 3): from the turned picture to the one before."""
+        rows = {
+            0: ((1, 0, 0), (0, 1, 0)),
+            1: ((0, 1, 0), (-1, 0, height)),
+            2: ((-1, 0, width), (0, -1, height)),
+            3: ((0, -1, width), (1, 0, 0)),
+        }
+        return np.array(rows[self.turns], np.float32)
+
+
+class Search:
+    """Goes through every other look at frames of one size, round and round. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._size = (0, 0)
+        self._left: list[Look] = []
+        self._in_order = False
+
+    def next(self, size: tuple[int, int], moving: NDArray[np.bool_] | None = None) -> Look:
+        """The look that is due.
+
+        Args:
+            size: Width and height of the frame, pixels.
+            moving: (rows, columns): where a grid over the frame changed of late; None if that is not known.
+        """
+        if size != self._size or not self._left:
+            self._size, self._left = size, looks(*size)
+        # Every second time in order, so that nothing waits for what always moves.
+        self._in_order = not self._in_order
+        if moving is None or self._in_order:
+            return self._left.pop(0)
+        stirs = [0 if look.whole else _stirring(look, size, moving) for look in self._left]
+        return self._left.pop(int(np.argmax(stirs)))
+
+
+def looks(width: int, height: int) -> list[Look]:
+    """Every other way to look at a frame, the likeliest first.
+
+    Args:
+        width: Of the frame, pixels.
+        height: Of the frame, pixels.
+    """
+    whole = (0, 0, width, height)
+    wholes = [Look(whole, mirrored=True), Look(whole, 2), Look(whole, 1), Look(whole, 3)]
+    tiles = _tiles(width, height)
+    upright = [Look(tile, whole=False) for tile in tiles]
+    hanging = [Look(tile, 2, whole=False) for tile in tiles]
+    # Between two of the whole frame there are two tiles: a head that hangs is no likelier than a small one.
+    mixed: list[Look] = []
+    for look in wholes:
+        mixed += [look, *upright[:2]]
+        del upright[:2]
+    return [*mixed, *upright, *hanging]
+
+
+def _tiles(width: int, height: int) -> list[tuple[int, int, int, int]]:
+    side = max(_LEAST_TILE, -(-max(width, height) // 3))
+    if max(width, height) <= side:
+        return []
+    overlap = round(_OVERLAP * side)
+    w, h = min(side, width), min(side, height)
+    return [(x, y, w, h) for y in _starts(height, h, overlap) for x in _starts(width, w, overlap)]
+
+
+def _starts(length: int, side: int, overlap: int) -> list[int]:
+    count = max(1, -(-(length - overlap) // (side - overlap))) if length > side else 1
+    return [round(i * (length - side) / max(1, count - 1)) for i in range(count)]
+
+
+def _stirring(look: Look, size: tuple[int, int], moving: NDArray[np.bool_]) -> int:
+    left, top, width, height = look.window
+    rows, columns = moving.shape
+    x0, x1 = left * columns // size[0], -(-(left + width) * columns // size[0])
+    y0, y1 = top * rows // size[1], -(-(top + height) * rows // size[1])
+    return int(np.count_nonzero(moving[y0:y1, x0:x1]))
+
+
+def _at(points: Floats, affine: Floats) -> Floats:
+    return np.asarray(points @ affine[:, :2].T + affine[:, 2], np.float32)

@@ -1,0 +1,465 @@
+"""The kernels that look at what is before a face, compiled by Numba without the GIL and cached on disk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+
+from engines.faces import Array, Floats
+
+_DARKEST = np.float32(0.04)
+"""Added before the logarithm: below this there is more noise than colour."""
+_ROUNDS = 3
+_FIRM = 1e-3
+_LEVEL_SLOPE, _COLOUR_SLOPE = 0.02, 0.3
+"""How firmly the slopes of the light are held to what is usual, lightness and colour, in texels of the face."""
+_UNLIKE = 16.0
+"""Squared distance, in spreads, from which a texel is something else."""
+_STEADY = 0.85
+"""Part of the face that is as usual, from which one round is enough."""
+_DOUBTED, _BETTER = 0.6, 0.25
+"""Part of the face below which another light is tried, and how much more of it that must explain."""
+_HAIR = np.float32(0.8)
+"""How much darker than the skin hair is, in spreads."""
+_SHADED = np.float32(0.5)
+"""And how much darker the inside of a mouth is at least."""
+_NEAR = np.float32(10)
+"""Evidence for what looks like skin where the lips should be seen."""
+_CLEAR = np.float32(80)
+"""Evidence beyond this makes nothing clearer."""
+
+_njit = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+
+
+@_njit
+def unwrap(patch, places, texels, corners, weights, out):  # type: ignore[no-untyped-def]
+    """Lays a patch over the canonical face: lightness, redness and blueness, each a logarithm.
+
+    A factor on all channels is a sum here, and so is one on a single channel: light comes off by subtraction.
+
+    Args:
+        patch: (H, W, 3) float32 RGB, 0…1.
+        places: (V, 2) float32: where each vertex lies in the patch, pixels; finite.
+        texels: (N,) int32: which texels of the face are looked at, row times width plus column.
+        corners: (N, 3) int32: the triangle that each lies in.
+        weights: (N, 3) float32: where in it.
+        out: (S, S, 3) float32: means of log R, G, B; log R − log G; log B − log G. Others stay as they are.
+    """
+    height, width = patch.shape[0], patch.shape[1]
+    side = out.shape[1]
+    ninth = np.float32(1.0 / 9.0)
+    for n in range(texels.shape[0]):
+        a, b, c = corners[n, 0], corners[n, 1], corners[n, 2]
+        x = places[a, 0] * weights[n, 0] + places[b, 0] * weights[n, 1] + places[c, 0] * weights[n, 2]
+        y = places[a, 1] * weights[n, 0] + places[b, 1] * weights[n, 1] + places[c, 1] * weights[n, 2]
+        # Bounded while still a float: an integer too large to hold is no number at all.
+        column = int(min(max(x + 0.5, 1.0), width - 2.0))
+        row = int(min(max(y + 0.5, 1.0), height - 2.0))
+        red, green, blue = np.float32(0), np.float32(0), np.float32(0)
+        for i in range(row - 1, row + 2):
+            for j in range(column - 1, column + 2):
+                red += patch[i, j, 0]
+                green += patch[i, j, 1]
+                blue += patch[i, j, 2]
+        log_red = math.log(max(red * ninth, np.float32(0)) + _DARKEST)
+        log_green = math.log(max(green * ninth, np.float32(0)) + _DARKEST)
+        log_blue = math.log(max(blue * ninth, np.float32(0)) + _DARKEST)
+        i, j = texels[n] // side, texels[n] % side
+        out[i, j, 0] = (log_red + log_green + log_blue) / 3
+        out[i, j, 1] = log_red - log_green
+        out[i, j, 2] = log_blue - log_green
+
+
+@_njit
+def _fit(seen, usual, spread, texels, plane, out, soft):  # type: ignore[no-untyped-def]
+    """One weighted least-squares step of the plane; see :func:`relight`. Returns the part of the texels it explains."""
+    side = seen.shape[1]
+    half = np.float32(side) / 2
+    sums = np.zeros((3, 6), np.float64)
+    like = 0
+    for n in range(texels.shape[0]):
+        i, j = texels[n] // side, texels[n] % side
+        x, y = (j - half) / half, (i - half) / half
+        off = 0.0
+        for k in range(3):
+            left = seen[i, j, k] - usual[i, j, k] - plane[k, 0] - plane[k, 1] * x - plane[k, 2] * y
+            out[i, j, k] = left
+            off += (left / spread[i, j, k]) ** 2
+        weight = 0.0
+        if off < _UNLIKE:
+            like += 1
+            weight = (1.0 - off / _UNLIKE) ** 2
+        if soft:
+            weight = 1.0 / (1.0 + off / _UNLIKE)
+        basis = (1.0, x, y)
+        for p in range(3):
+            for q in range(3):
+                sums[p, q] += weight * basis[p] * basis[q]
+            for k in range(3):
+                sums[p, 3 + k] += weight * basis[p] * out[i, j, k]
+    for k in range(3):
+        # Light may be of another colour from one moment to the next, but hardly from one cheek to the other.
+        level = _LEVEL_SLOPE if k == 0 else _COLOUR_SLOPE
+        m00, m01, m02 = sums[0, 0] + _FIRM * texels.shape[0], sums[0, 1], sums[0, 2]
+        m11, m22, m12 = sums[1, 1] + level * texels.shape[0], sums[2, 2] + level * texels.shape[0], sums[1, 2]
+        r0 = sums[0, 3 + k]
+        r1 = sums[1, 3 + k] - level * texels.shape[0] * plane[k, 1]
+        r2 = sums[2, 3 + k] - level * texels.shape[0] * plane[k, 2]
+        # Gauss elimination; the matrix is positive definite.
+        f1, f2 = m01 / m00, m02 / m00
+        m11, m12, m22, r1, r2 = m11 - f1 * m01, m12 - f1 * m02, m22 - f2 * m02, r1 - f1 * r0, r2 - f2 * r0
+        c = (r2 - m12 / m11 * r1) / (m22 - m12 / m11 * m12)
+        b = (r1 - m12 * c) / m11
+        plane[k, 0] += (r0 - m01 * b - m02 * c) / m00
+        plane[k, 1] += b
+        plane[k, 2] += c
+    return like / texels.shape[0]
+
+
+@_njit
+def relight(seen, usual, spread, texels, plane, out):  # type: ignore[no-untyped-def]
+    """Takes off what light changes: a plane over the face in each of the three values.
+
+    Fitted by least squares that are weighted anew each round (J. W. Tukey's biweight), beginning with what the plane
+    of the frame before leaves: something before the face does not count, even before half of it. Another light is
+    believed in only if it explains far more of the face.
+
+    Args:
+        seen: (S, S, 3) float32, from :func:`unwrap`.
+        usual: (S, S, 3) float32: what this face usually looks like.
+        spread: (S, S, 3) float32: by how much each may usually be off.
+        texels: (N,) int32: those that count.
+        plane: (3, 3) float32: constant, slope in x and in y of each value; taken from the frame before, changed.
+        out: (S, S, 3) float32: what light does not explain.
+
+    Returns:
+        The part of the face that is as it usually is, 0…1.
+    """
+    for _ in range(_ROUNDS):
+        share = _fit(seen, usual, spread, texels, plane, out, False)
+        if share > _STEADY:
+            break
+    if share < _DOUBTED:
+        other = plane.copy()
+        for turn in range(3 * _ROUNDS):
+            explained = _fit(seen, usual, spread, texels, other, out, turn < 2 * _ROUNDS)
+        if explained > share + _BETTER:
+            plane[:] = other
+            share = explained
+    side = seen.shape[1]
+    half = np.float32(side) / 2
+    for n in range(texels.shape[0]):
+        i, j = texels[n] // side, texels[n] % side
+        x, y = (j - half) / half, (i - half) / half
+        for k in range(3):
+            out[i, j, k] = seen[i, j, k] - usual[i, j, k] - plane[k, 0] - plane[k, 1] * x - plane[k, 2] * y
+    return share
+
+
+@_njit
+def weigh_up(  # type: ignore[no-untyped-def]
+    usual, off, now, spread, texels, zones, skin, before, spreads, states, unusual, foreign, evidence
+):  # fmt: skip
+    """How much speaks for something before each texel of a face, in squared spreads.
+
+    Args:
+        usual: (S, S, 3) float32: lightness, redness and blueness that this face usually has.
+        off: (S, S, 3) float32: how much it is off now, smoothed.
+        now: (S, S, 3) float32: what it looks like now, in the usual light, smoothed.
+        spread: (S, S, 3) float32: by how much it may be.
+        texels: (N,) int32: those of the face.
+        zones: (3, S, S) float32, 0…1: around the mouth, below the nose, the forehead.
+        skin: (3,) float32: this face's skin.
+        before: (3,) float32: what is seen where the lips should be.
+        spreads: (2, 3) float32: of skin from its mean, and of a face at rest.
+        states: (2,) bool: whether lips that are known are hidden; whether none are seen at all.
+        unusual: (S, S) float32, out: distance from what is usual.
+        foreign: (S, S) float32, out: distance from skin and lips.
+        evidence: (S, S) float32, out.
+    """
+    side = usual.shape[1]
+    for n in range(texels.shape[0]):
+        i, j = texels[n] // side, texels[n] % side
+        mouth, lower, forehead = zones[0, i, j], zones[1, i, j], zones[2, i, j]
+        odd, from_skin, at_rest, apart = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        dark, colour = np.float32(0), np.float32(0)
+        for k in range(3):
+            value = off[i, j, k]
+            odd += (value / spread[i, j, k]) ** 2
+            at_rest += (value / spreads[1, k]) ** 2
+            apart += ((usual[i, j, k] - before[k]) / spreads[1, k]) ** 2
+            away = (now[i, j, k] - skin[k]) / spreads[0, k]
+            if k == 0:
+                dark = -away
+            else:
+                colour += away * away
+            if k == 1 and away > 0:
+                # Lips and tongues are redder than skin.
+                away *= 1 - mouth
+            from_skin += away * away
+        # An open mouth is dark.
+        from_skin *= 1 - mouth * min(np.float32(1), max(np.float32(0), dark - _SHADED))
+        unusual[i, j] = odd
+        foreign[i, j] = from_skin
+        found = min(odd, from_skin)
+        if dark > _HAIR:
+            # Hair or a hat, new or not.
+            found = max(found, from_skin * min(np.float32(1), 2 * (dark - _HAIR)) * forehead)
+        if states[0]:
+            # Where a hand looks as the face does, what is near the hidden mouth belongs to it.
+            found = max(found, (at_rest + _NEAR * mouth * mouth * math.exp(apart / -8)) * lower)
+        if states[1] and dark < _HAIR:
+            # A mask that was on before the face was ever seen; a beard is dark.
+            found = max(found, colour * lower)
+        evidence[i, j] = min(found, _CLEAR)
+
+
+@_njit
+def smooth(values, share, weights, between, out):  # type: ignore[no-untyped-def]
+    """The mean of what is around each texel, of the face alone.
+
+    Args:
+        values: (S, 3·S) float32; nought outside of the face.
+        share: (S, 3·S) float32: how much of what is around is face; above nought.
+        weights: (odd,) float32.
+        between: (S, 3·S) float32, to work in.
+        out: (S, 3·S) float32.
+    """
+    side, width = values.shape
+    reach = weights.shape[0] // 2
+    for i in range(side):
+        line = between[i]
+        line[:] = 0
+        for n in range(max(0, i - reach), min(side, i + reach + 1)):
+            weight, row = weights[n - i + reach], values[n]
+            for j in range(width):
+                line[j] += weight * row[j]
+    for i in range(side):
+        line, row = out[i], between[i]
+        line[:] = 0
+        for n in range(-reach, reach + 1):
+            weight, shift = weights[n + reach], 3 * n
+            first, last = max(0, -shift), min(width, width - shift)
+            to, come = line[first:last], row[first + shift : last + shift]
+            for j in range(to.shape[0]):
+                to[j] += weight * come[j]
+        part = share[i]
+        for j in range(width):
+            line[j] /= part[j]
+
+
+@_njit
+def medians(values, texels, out):  # type: ignore[no-untyped-def]
+    """The median of each of the three values.
+
+    Args:
+        values: (S·S, 3) float32.
+        texels: (N,) int64: which of them; at least one.
+        out: (3,) float32.
+    """
+    chosen = np.empty(texels.shape[0], np.float32)
+    for k in range(3):
+        for n in range(texels.shape[0]):
+            chosen[n] = values[texels[n], k]
+        out[k] = np.median(chosen)
+
+
+@_njit
+def read_lips(left, usual, zone, ring, near):  # type: ignore[no-untyped-def]
+    """How red the lips are, and whether they are where they usually are.
+
+    Args:
+        left: (S·S, 3) float32: what light does not explain.
+        usual: (S·S, 3) float32: what this face usually looks like.
+        zone: (N,) int64: where lips may be.
+        ring: (M,) int64: the skin around them.
+        near: (K,) int64: the lips and what is next to them.
+
+    Returns:
+        How much redder they are than the skin around them, and how much they lie where they usually do, −1…1.
+    """
+    red = np.empty(zone.shape[0], np.float32)
+    for n in range(zone.shape[0]):
+        red[n] = left[zone[n], 1] + usual[zone[n], 1]
+    top = red.shape[0] * 9 // 10
+    reddest = np.partition(red, top)[top]
+    skin = np.empty(ring.shape[0], np.float32)
+    for n in range(ring.shape[0]):
+        skin[n] = left[ring[n], 1] + usual[ring[n], 1]
+    now_mean, before_mean = 0.0, 0.0
+    for n in range(near.shape[0]):
+        now_mean += left[near[n], 1] + usual[near[n], 1]
+        before_mean += usual[near[n], 1]
+    now_mean /= near.shape[0]
+    before_mean /= near.shape[0]
+    both, now_square, before_square = 0.0, 0.0, 0.0
+    for n in range(near.shape[0]):
+        now = left[near[n], 1] + usual[near[n], 1] - now_mean
+        before = usual[near[n], 1] - before_mean
+        both += now * before
+        now_square += now * now
+        before_square += before * before
+    return float(reddest - np.median(skin)), both / (math.sqrt(now_square * before_square) + 1e-6)
+
+
+@_njit
+def _closed(there, between):  # type: ignore[no-untyped-def]
+    """Fills gaps of one texel: a closing by 3 × 3."""
+    side = there.shape[0]
+    for i in range(side):
+        for j in range(side):
+            some = np.uint8(0)
+            for y in range(max(0, i - 1), min(side, i + 2)):
+                for x in range(max(0, j - 1), min(side, j + 2)):
+                    some |= there[y, x]
+            between[i, j] = some
+    for i in range(side):
+        for j in range(side):
+            every = np.uint8(1)
+            for y in range(max(0, i - 1), min(side, i + 2)):
+                for x in range(max(0, j - 1), min(side, j + 2)):
+                    every &= between[y, x]
+            there[i, j] = every
+
+
+@_njit
+def seek(evidence, level, texels, bars, counts, there):  # type: ignore[no-untyped-def]
+    """Where something is: what is clear enough, and what hangs together with it.
+
+    Args:
+        evidence: (S, S) float32; nought outside of the face.
+        level: (S, S) float32, 0…1: how surely something was there before.
+        texels: (N,) int32: those of the face.
+        bars: (3,) float32: evidence that is clear, evidence that hangs together with it, and how much of either is
+            enough for what was there before.
+        counts: (2,) int64: texels that must be clear, and that there must be at all.
+        there: (S, S) float32, out: 1 where something is, else 0.
+    """
+    side = evidence.shape[0]
+    there[:] = 0
+    maybe, clear = np.zeros((side, side), np.uint8), np.zeros((side, side), np.bool_)
+    found = 0
+    for n in range(texels.shape[0]):
+        i, j = texels[n] // side, texels[n] % side
+        value = evidence[i, j]
+        # What was there in the frame before needs less to be there still.
+        easier = bars[2] if level[i, j] > np.float32(0.5) else np.float32(1)
+        if value <= bars[1] * easier:
+            continue
+        clear[i, j] = value > bars[0] * easier
+        around = np.float32(0)
+        for y in range(max(0, i - 2), min(side, i + 3)):
+            for x in range(max(0, j - 2), min(side, j + 3)):
+                around = max(around, evidence[y, x])
+        # What is very unlike is seen beyond its border, since all of this is blurred.
+        if value > around / 4:
+            maybe[i, j] = 1
+            found += clear[i, j]
+    if found == 0:
+        return
+    _closed(maybe, np.empty((side, side), np.uint8))
+    flood = np.empty(side * side, np.int64)
+    for first in range(side * side):
+        if maybe[first // side, first % side] != 1:
+            continue
+        flood[0], length, done, sure = first, 1, 0, 0
+        maybe[first // side, first % side] = 2
+        while done < length:
+            i, j = flood[done] // side, flood[done] % side
+            done += 1
+            sure += clear[i, j]
+            for y in range(max(0, i - 1), min(side, i + 2)):
+                for x in range(max(0, j - 1), min(side, j + 2)):
+                    if maybe[y, x] == 1:
+                        maybe[y, x] = 2
+                        flood[length] = y * side + x
+                        length += 1
+        if sure >= counts[0] and length >= counts[1]:
+            for n in range(length):
+                there[flood[n] // side, flood[n] % side] = 1
+
+
+@_njit
+def nearby(amount, at, corners):  # type: ignore[no-untyped-def]
+    """The triangles of which a corner lies where something is.
+
+    Args:
+        amount: (S·S,) float32.
+        at: (V,) int64: the texel of each vertex.
+        corners: (T, 3) int32.
+    """
+    chosen, count = np.empty_like(corners), 0
+    for n in range(corners.shape[0]):
+        if amount[at[corners[n, 0]]] > 0 or amount[at[corners[n, 1]]] > 0 or amount[at[corners[n, 2]]] > 0:
+            chosen[count] = corners[n]
+            count += 1
+    return chosen[:count]
+
+
+@_njit
+def learn(known, off, left, unusual, foreign, lower, texels, rates, states):  # type: ignore[no-untyped-def]
+    """Follows what a face usually looks like.
+
+    Args:
+        known: Usual values and variances, (S, S, 3) float32 each, changed; and the (S, S) float32 level of what is
+            before the face.
+        off: (S, S, 3) float32: how much it is off now, smoothed.
+        left: (S, S, 3) float32: the same, not smoothed.
+        unusual: (S, S) float32: distance from what is usual.
+        foreign: (S, S) float32: distance from skin and lips.
+        lower: (S, S) float32, 0…1: below the nose.
+        texels: (N,) int32: those of the face.
+        rates: (3,) float32: part of the way per frame; the same where something is before the face that might be skin;
+            and how foreign that may be.
+        states: (2,) bool: whether the face is known already; whether the lips are hidden.
+    """
+    usual, varies, level = known
+    side = usual.shape[1]
+    for n in range(texels.shape[0]):
+        i, j = texels[n] // side, texels[n] % side
+        rate = rates[0]
+        if states[0]:
+            rate *= min(max(2 - unusual[i, j] / 4, np.float32(0)), np.float32(1))
+            if level[i, j] > np.float32(0.1):
+                # What stays and might be skin is got used to; what cannot be is not.
+                rate = rates[1] if foreign[i, j] < rates[2] else np.float32(0)
+            if states[1]:
+                rate *= 1 - lower[i, j]
+        for k in range(3):
+            usual[i, j, k] += rate * left[i, j, k]
+            varies[i, j, k] += rate * (off[i, j, k] * off[i, j, k] - varies[i, j, k])
+
+
+def warm_up(progress: Callable[[str], None]) -> None:
+    """Compiles every kernel here, or loads it from the disk, so that no live frame has to wait for it.
+
+    Args:
+        progress: Told what is being prepared.
+    """
+    progress("kernels of what is before the face")
+    texels: Array = np.zeros(1, np.int32)
+    corners: Array = np.zeros((1, 3), np.int32)
+    values: Floats = np.ones((4, 4, 3), np.float32)
+    unwrap(values, np.ones((3, 2), np.float32), texels, corners, np.ones((1, 3), np.float32), values.copy())
+    relight(values, values.copy(), values.copy(), texels, np.zeros((3, 3), np.float32), values.copy())
+    zones: Floats = np.zeros((3, 4, 4), np.float32)
+    three: Floats = np.ones(3, np.float32)
+    weigh_up(
+        values, values, values, values, texels, zones, three, three, np.ones((2, 3), np.float32), np.zeros(2, np.bool_),
+        zones[0], zones[1], zones[2],
+    )  # fmt: skip
+    flat = values.reshape(4, 12)
+    smooth(flat, flat, np.ones(3, np.float32), flat.copy(), flat.copy())
+    some, places = values.reshape(16, 3), np.zeros(2, np.int64)
+    medians(some, places, three.copy())
+    read_lips(some, some, places, places, places)
+    level: Floats = np.zeros((4, 4), np.float32)
+    seek(level, level, texels, three, np.ones(2, np.int64), level.copy())
+    nearby(level.reshape(-1), places, corners)
+    learn(
+        (values.copy(), values.copy(), level), values, values, level, level, zones[0], texels, three,
+        np.zeros(2, np.bool_),
+    )  # fmt: skip

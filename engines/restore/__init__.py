@@ -1,0 +1,1 @@
+"""Restorers: networks that sharpen and mend a face. Optional, after the swap."""

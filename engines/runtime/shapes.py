@@ -1,0 +1,193 @@
+"""Inputs and outputs found by rank and shape, and what is put for dimensions that a model leaves free.
+
+Names differ by who exported a file, so nothing is found by a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engines.errors import EngineError
+from engines.runtime.base import TensorSpec
+from engines.runtime.onnx_format import Dim, GraphInput
+
+Wanted = Sequence[int | None]
+"""A shape that is looked for; None stands for any size."""
+
+
+def find_input(
+    specs: Sequence[TensorSpec],
+    *,
+    rank: int | None = None,
+    shape: Wanted | None = None,
+    dtype: str | None = None,
+    network: str = "The network",
+) -> int:
+    """The number of the one input that looks so.
+
+    Args:
+        specs: Those there are.
+        rank: How many dimensions it has.
+        shape: Its shape; None for any size.
+        dtype: NumPy's name of its type.
+        network: What to call it in a message.
+
+    Raises:
+        EngineError: None looks so, or several do; the sentence lists what was found and what was expected.
+    """
+    return _find(specs, "input", rank, shape, dtype, network)
+
+
+def find_output(
+    specs: Sequence[TensorSpec],
+    *,
+    rank: int | None = None,
+    shape: Wanted | None = None,
+    dtype: str | None = None,
+    network: str = "The network",
+) -> int:
+    """The number of the one output that looks so; as :func:`find_input`."""
+    return _find(specs, "output", rank, shape, dtype, network)
+
+
+def _find(
+    specs: Sequence[TensorSpec],
+    kind: str,
+    rank: int | None,
+    shape: Wanted | None,
+    dtype: str | None,
+    network: str,
+) -> int:
+    found = [number for number, spec in enumerate(specs) if _fits(spec, rank, shape, dtype)]
+    if len(found) == 1:
+        return found[0]
+    wanted = " ".join(
+        part
+        for part in (
+            dtype or "",
+            shown_shape(shape) if shape is not None else "",
+            f"of rank {rank}" if rank is not None and shape is None else "",
+        )
+        if part
+    )
+    several = f"{len(found)} such" if found else "none"
+    raise EngineError(
+        f"{network} should have one {kind} {wanted or 'only'} and has {several}: its {kind}s are {listed(specs)}.",
+        "Give a model of the kind that this is for.",
+    )
+
+
+def _fits(spec: TensorSpec, rank: int | None, shape: Wanted | None, dtype: str | None) -> bool:
+    if rank is not None and len(spec.shape) != rank:
+        return False
+    if dtype is not None and spec.dtype != dtype:
+        return False
+    if shape is None:
+        return True
+    return len(shape) == len(spec.shape) and all(
+        wanted in (None, size) for wanted, size in zip(shape, spec.shape, strict=True)
+    )
+
+
+def shown_shape(shape: Sequence[Dim]) -> str:
+    """A shape for a message: ``1×3×128×128``, with a name or ``?`` for what is free."""
+    return "×".join(str(dim) if dim is not None else "?" for dim in shape) or "scalar"
+
+
+def listed(specs: Sequence[TensorSpec]) -> str:
+    """Inputs or outputs for a message."""
+    return ", ".join(f"{spec.name} {spec.dtype} {shown_shape(spec.shape)}" for spec in specs) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What is put for dimensions that a model leaves free.
+
+    Attributes:
+        batch: For the first dimension of every input.
+        side: For height and width of a picture; None to refuse a model that leaves them free.
+        shapes: Whole shapes for some inputs, by number.
+    """
+
+    batch: int = 1
+    side: int | None = None
+    shapes: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+def fixed_shapes(declared: Sequence[GraphInput], sizes: Sizes, name: str) -> dict[str, tuple[int, ...]]:
+    """Shapes of all inputs, with every free dimension filled in.
+
+    Args:
+        declared: The inputs as the file declares them.
+        sizes: What to put where they are free.
+        name: What to call the network.
+
+    Returns:
+        For each input by name its shape.
+
+    Raises:
+        EngineError: A given shape contradicts the file, or a dimension behind the first is free and none was given.
+    """
+    strangers = [number for number in sizes.shapes if not 0 <= number < len(declared)]
+    if strangers:
+        raise EngineError(
+            f"{name} has {len(declared)} inputs, and a shape was given for input {strangers[0]}."
+        )
+    return {
+        one.name: _given(one, sizes.shapes[number], name)
+        if number in sizes.shapes
+        else _filled(one, sizes, name)
+        for number, one in enumerate(declared)
+        if one.shape is not None
+    }
+
+
+def _given(one: GraphInput, given: Sequence[int], name: str) -> tuple[int, ...]:
+    declared = one.shape or ()
+    if len(given) != len(declared) or any(
+        size < 1 or (isinstance(dim, int) and dim != size) for dim, size in zip(declared, given, strict=False)
+    ):
+        raise EngineError(
+            f"The input {one.name} of {name} is {shown_shape(declared)}, so it cannot be {shown_shape(given)}.",
+            "Give a shape that the model allows.",
+        )
+    return tuple(given)
+
+
+def _filled(one: GraphInput, sizes: Sizes, name: str) -> tuple[int, ...]:
+    declared = one.shape or ()
+    free = [number for number, dim in enumerate(declared) if not isinstance(dim, int)]
+    picture = len(declared) == 4 and len(set(free) - {0}) == 2
+    filled = []
+    for number, dim in enumerate(declared):
+        size = (
+            dim if isinstance(dim, int) else sizes.batch if number == 0 else sizes.side if picture else None
+        )
+        if size is None:
+            raise EngineError(
+                f"The input {one.name} of {name} is {shown_shape(declared)}: its size is left free, and none was "
+                "given.",
+                "Export the model with fixed sizes.",
+            )
+        filled.append(size)
+    return tuple(filled)
+
+
+def overrides(
+    declared: Sequence[GraphInput], fixed: Mapping[str, Sequence[int]], name: str
+) -> dict[str, int]:
+    """What each named free dimension is set to.
+
+    Raises:
+        EngineError: Two inputs want different sizes of the same name.
+    """
+    chosen: dict[str, int] = {}
+    for one in declared:
+        for dim, size in zip(one.shape or (), fixed.get(one.name, ()), strict=False):
+            if isinstance(dim, str) and chosen.setdefault(dim, size) != size:
+                raise EngineError(
+                    f"{name} calls two dimensions '{dim}', so they cannot be {chosen[dim]} and {size}.",
+                    "Give them the same size.",
+                )
+    return chosen

@@ -1,0 +1,63 @@
+"""The colours of the live face on the new one: mean and spread of each channel, followed in time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from engines.faces import Floats
+from engines.kernels.mask import MOMENTS, moments
+
+_FOLLOW: Final = 0.4
+"""Part of the way that gains go towards the light of a frame, as the mesh's do."""
+_LIMIT: Final = 1.5
+"""How much contrast may be added or taken."""
+_REMEMBERED: Final = 16
+_LOOKED_AT: Final = 64
+"""About how many pixels of a crop are looked at, across and down."""
+
+
+class ColourMatch:
+    """Factors and offsets that give the new face the live one's colours, one pair for each track."""
+
+    def __init__(self) -> None:
+        self._tracks: dict[int, Floats] = {}
+        self._sums = np.zeros(MOMENTS)
+
+    def match(self, track: int, live: Floats, face: Floats, mask: Floats) -> tuple[Floats, Floats]:
+        """What the new face is multiplied by, and what is added then.
+
+        Args:
+            track: Whose face it is.
+            live: (S, S, 3) float32, 0…255: the crop of the frame.
+            face: (S, S, 3) float32: the new face.
+            mask: (S, S) float32: where it is shown.
+
+        Returns:
+            Two of (3,) float32. Not finite where a picture is not.
+        """
+        moments(live, face, mask, max(1, live.shape[0] // _LOOKED_AT), self._sums)
+        weight, sums = self._sums[0], self._sums[1:].reshape(4, 3)
+        if not np.isfinite(self._sums).all():
+            return np.full(3, np.nan, np.float32), np.full(3, np.nan, np.float32)
+        if not weight > 0:
+            return np.ones(3, np.float32), np.zeros(3, np.float32)
+        live_mean, live_square, face_mean, face_square = sums / weight
+        live_spread = np.sqrt(np.maximum(live_square - live_mean**2, 1.0))
+        face_spread = np.sqrt(np.maximum(face_square - face_mean**2, 1.0))
+        gain = np.clip(live_spread / face_spread, 1 / _LIMIT, _LIMIT)
+        # The offset is that of the means, so that gain and offset stay in step while they are followed slowly.
+        both = np.stack([gain, live_mean - face_mean]).astype(np.float32)
+        usual = self._tracks.pop(track, None)
+        if usual is not None:
+            both = usual + np.float32(_FOLLOW) * (both - usual)
+        elif len(self._tracks) >= _REMEMBERED:
+            del self._tracks[next(iter(self._tracks))]
+        self._tracks[track] = both
+        middle = face_mean.astype(np.float32)
+        return both[0], both[1] + middle - both[0] * middle
+
+    def forget(self) -> None:
+        """Forgets every track."""
+        self._tracks.clear()

@@ -1,0 +1,1 @@
+"""Sound beside the picture: a microphone or a file, put where the lips are."""

@@ -1,0 +1,84 @@
+"""Where the detectors look in this frame: one look or two, so that no frame pays for all of them.
+
+While somebody is followed and nobody is missed, a turn is one look: near, far, near, far, and now and then another one
+(:mod:`engines.analysis.tiles`), or only at what has just begun to move. While somebody is missed, or nobody is there,
+every frame has two: the near detector on the whole frame, and in turn the far one on the whole frame or another look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from engines.analysis.networks import Networks
+from engines.analysis.tiles import Look, Search
+from engines.faces import Detection, Image
+from realtime.attention import Attention
+
+_OTHERWISE: Final = 4
+"""Every so many turns beside somebody who is followed are another look."""
+_REFUSED_NS: Final = 1_000_000_000
+"""How long a place that was no face is not looked at again, beside somebody who is followed."""
+_MOST_REFUSED: Final = 16
+
+
+class Finder:
+    """Chooses looks and remembers what was no face. Used by one thread.
+
+    Args:
+        attention: Knows what moves.
+    """
+
+    def __init__(self, attention: Attention) -> None:
+        self._attention = attention
+        self._search = Search()
+        self._turn = 0
+        self._refused: list[tuple[Detection, int]] = []
+
+    def looks(self, networks: Networks, image: Image, urgent: bool, now_ns: int) -> Iterator[list[Detection]]:
+        """What the detectors find, look by look; to be asked for the next one only if that was nobody.
+
+        Args:
+            networks: The detectors.
+            image: The frame, BGR.
+            urgent: Whether somebody is missed, or nobody is there.
+            now_ns: When the frame was captured.
+        """
+        self._turn += 1
+        turn, size = self._turn, (image.shape[1], image.shape[0])
+        if urgent:
+            yield networks.near.detect(image)
+            if turn % 2:
+                yield from (detector.detect(image) for detector in networks.detectors[1:])
+                return
+            look = self._search.next(size, self._attention.moving)
+            for detector in networks.detectors if look.whole else (networks.far,):
+                yield look.detect(detector, image)
+            return
+        news = self._attention.news
+        if news is not None:
+            found = Look(news, whole=False).detect(networks.far, image)
+        elif turn % _OTHERWISE == 0:
+            found = self._search.next(size, self._attention.moving).detect(networks.far, image)
+        else:
+            found = (networks.far if turn % 2 else networks.near).detect(image)
+        yield [detection for detection in found if not self._was_refused(detection, now_ns)]
+
+    def in_turn(self, detections: Sequence[Detection]) -> Sequence[Detection]:
+        """The same, another one first each time: so that the first ones cannot hide the last."""
+        first = self._turn % len(detections) if len(detections) > 1 else 0
+        return [*detections[first:], *detections[:first]]
+
+    def refuse(self, detection: Detection, now_ns: int) -> None:
+        """What a detector took for a face is none."""
+        self._refused = [*self._refused[-_MOST_REFUSED + 1 :], (detection, now_ns + _REFUSED_NS)]
+
+    def _was_refused(self, detection: Detection, now_ns: int) -> bool:
+        self._refused = [(place, until) for place, until in self._refused if now_ns < until]
+        return any(
+            float(np.abs(detection.centre - place.centre).max()) < place.size / 4
+            and 0.8 < detection.size / place.size < 1.25
+            for place, _ in self._refused
+        )

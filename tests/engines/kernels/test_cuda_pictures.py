@@ -1,0 +1,210 @@
+"""Camera layouts, mosaics and marks: the CUDA kernels, run by the processor, against OpenCV."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from engines.faces import Face
+from engines.kernels.canvas import HostCanvas
+from realtime.bystanders import cover
+from realtime.lettering import Sprite, plate
+from tests.engines.kernels.cuda_host import needs_compiler
+from tests.engines.kernels.cuda_stand_in import Desk
+
+pytestmark = needs_compiler
+
+SIZES = [(2, 2), (2, 4), (6, 2), (10, 6), (66, 34), (130, 62), (640, 482)]
+LARGEST = (3840, 2160)
+
+
+@pytest.fixture(scope="module")
+def desk():
+    return Desk()
+
+
+def noise(seed, *shape):
+    return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+
+
+def assert_close(painted, expected, levels=1):
+    off = np.abs(painted.astype(int) - expected)
+    assert off.max() <= levels, f"{off.max()} levels at {np.argwhere(off == off.max())[0]}"
+
+
+@pytest.mark.parametrize("size", [*SIZES, LARGEST])
+def test_i420_and_nv12_have_opencvs_bytes(desk, size):
+    width, height = size
+    image = noise(width, height, width, 3)
+    expected = cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)
+    there, picture = desk.there(image), desk.card.empty((height * 3 // 2, width), np.uint8)
+    desk.pictures.to_i420(there, picture)
+    assert (desk.back(picture) == expected).all()
+    desk.pictures.to_nv12(there, picture)
+    pairs = expected[height:].reshape(2, -1).T
+    made = desk.back(picture)
+    assert (made[:height] == expected[:height]).all()
+    assert (made[height:].reshape(-1, 2) == pairs).all()
+
+
+def test_every_grey_and_every_pure_colour_keeps_opencvs_bytes(desk):
+    levels = np.arange(256, dtype=np.uint8)
+    rows = [np.stack([levels * (k >> c & 1) for c in range(3)], 1) for k in range(1, 8)]
+    image = np.repeat(np.stack([*rows, rows[-1]]), 2, axis=0)
+    picture = desk.card.empty((24, 256), np.uint8)
+    desk.pictures.to_i420(desk.there(image), picture)
+    assert (desk.back(picture) == cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)).all()
+
+
+@pytest.mark.parametrize("size", [*SIZES, LARGEST])
+def test_nv12_cameras_have_opencvs_bytes(desk, size):
+    width, height = size
+    picture = noise(height, height * 3 // 2, width)
+    image = desk.card.empty((height, width, 3), np.uint8)
+    desk.pictures.from_nv12(desk.there(picture), image)
+    assert (desk.back(image) == cv2.cvtColor(picture, cv2.COLOR_YUV2BGR_NV12)).all()
+
+
+@pytest.mark.parametrize("size", [(2, 1), (4, 3), *SIZES, LARGEST])
+def test_yuyv_cameras_have_opencvs_bytes(desk, size):
+    width, height = size
+    picture = noise(height, height, width, 2)
+    image = desk.card.empty((height, width, 3), np.uint8)
+    desk.pictures.from_yuyv(desk.there(picture), image)
+    assert (desk.back(image) == cv2.cvtColor(picture, cv2.COLOR_YUV2BGR_YUYV)).all()
+
+
+def test_a_part_of_a_picture_is_converted_and_nothing_beside_it(desk):
+    whole = noise(1, 40, 50, 3)
+    there = desk.there(whole)
+    picture = desk.card.empty((24 * 3 // 2, 32), np.uint8)
+    desk.pictures.to_i420(there[7:31, 9:41], picture)
+    part = np.ascontiguousarray(whole[7:31, 9:41])
+    assert (desk.back(picture) == cv2.cvtColor(part, cv2.COLOR_BGR2YUV_I420)).all()
+    camera = noise(2, 24, 32, 2)
+    desk.pictures.from_yuyv(desk.there(camera), there[7:31, 9:41])
+    whole[7:31, 9:41] = cv2.cvtColor(camera, cv2.COLOR_YUV2BGR_YUYV)
+    assert (desk.back(there) == whole).all()
+
+
+def test_pictures_that_do_not_fit_are_refused_by_what_they_should_be(desk):
+    def empty(*shape, dtype=np.uint8):
+        return desk.card.empty(shape, dtype)
+
+    pictures = desk.pictures
+    for call, words in (
+        (lambda: pictures.to_i420(empty(4, 5, 3), empty(6, 5)), "even sides"),
+        (lambda: pictures.to_i420(empty(5, 4, 3), empty(7, 4)), "even sides"),
+        (lambda: pictures.to_i420(empty(4, 4, 3), empty(4, 4)), "picture is contiguous uint8"),
+        (lambda: pictures.to_nv12(empty(4, 4, 4), empty(6, 4)), "an image is"),
+        (lambda: pictures.to_nv12(empty(4, 4, 3, dtype=np.float32), empty(6, 4)), "an image is"),
+        (lambda: pictures.to_i420(empty(4, 8, 3)[:, ::2], empty(6, 4)), "contiguous rows"),
+        (lambda: pictures.from_nv12(empty(6, 6), empty(4, 4, 3)), "picture is contiguous uint8"),
+        (lambda: pictures.from_yuyv(empty(4, 3, 2), empty(4, 3, 3)), "even width"),
+        (lambda: pictures.from_yuyv(empty(4, 4, 3), empty(4, 4, 3)), "picture is contiguous uint8"),
+        (
+            lambda: pictures.stretch(empty(2, 2, 3), empty(4, 4, 3), (0, 0, 4, 4)),
+            "cells is contiguous float32",
+        ),
+        (lambda: pictures.sprite(empty(4, 4, 3), empty(2, 2, 3), empty(2, 3, 3), 0, 0), "keep is"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+def face_over(low, high):
+    points = np.zeros((468, 3), np.float32)
+    points[:, :2] = np.linspace(low, high, 468)
+    return Face(1, points, 1.0, None)
+
+
+WINDOWS = [(20, 10, 120, 140), (-60, -30, 40, 60), (100, 60, 300, 200), (3, 4, 18, 19), (60, 70, 90, 110)]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_bystander_is_covered_as_on_the_processor(desk, window):
+    image = cv2.GaussianBlur(noise(3, 151, 161, 3), (0, 0), 2)
+    low, high = np.array(window[:2]), np.array(window[2:])
+    there = desk.there(image)
+    margin = (high - low) * 0.25
+    box = (*np.floor(low - margin).astype(int).tolist(), *np.ceil(high + margin).astype(int).tolist())
+    desk.pictures.cover(there, box, desk.card.empty((6, 5, 3), np.float32))
+    covered = desk.back(there)
+    assert (covered != image).any()
+    cover(HostCanvas(image), face_over(low, high))
+    assert_close(covered, image)
+
+
+def test_cells_of_a_few_pixels_hide_them_and_touch_nothing_else(desk):
+    for window in ((5, 5, 6, 6), (0, 0, 2, 3), (28, 18, 30, 20), (7, 7, 8, 12)):
+        image = noise(4, 20, 30, 3)
+        there, cells = desk.there(image), desk.card.empty((6, 5, 3), np.float32)
+        desk.pictures.cover(there, window, cells)
+        left, top, right, bottom = window
+        part = image[top:bottom, left:right].astype(float)
+        means = desk.back(cells)
+        assert (means >= part.min((0, 1)) - 1e-3).all()
+        assert (means <= part.max((0, 1)) + 1e-3).all()
+        painted = desk.back(there)
+        painted[top:bottom, left:right] = image[top:bottom, left:right]
+        assert (painted == image).all()
+
+
+def test_a_window_outside_of_the_picture_is_nothing_to_cover(desk):
+    image = noise(5, 20, 30, 3)
+    there, cells = desk.there(image), desk.card.empty((6, 5, 3), np.float32)
+    huge = 1 << 40
+    for window in ((30, 0, 50, 20), (-9, -9, 0, 0), (9, 9, 9, 12), (12, 5, 3, 9), (huge, 0, huge + 5, 9)):
+        desk.pictures.cover(there, window, cells)
+    assert (desk.back(there) == image).all()
+    with pytest.raises(ValueError, match="holds nothing"):
+        desk.pictures.cell_means(there, (30, 0, 50, 20), cells)
+
+
+@pytest.mark.parametrize(("size", "grid"), [((160, 90), (8, 4)), ((90, 160), (4, 8)), ((33, 21), (8, 5))])
+def test_a_veil_is_drawn_as_on_the_processor(desk, size, grid):
+    """What veil.py does to a frame: few pixels looked at, averaged into cells, drawn with soft edges."""
+    image = noise(6, size[1], size[0], 3)
+    few = (min(size[0], grid[0] * 16), min(size[1], grid[1] * 16))
+    seen = cv2.resize(image, few, interpolation=cv2.INTER_NEAREST)
+    there, cells = desk.there(image), desk.card.empty((grid[1], grid[0], 3), np.float32)
+    desk.pictures.cell_means(there, (0, 0, *size), cells, few)
+    means = desk.back(cells)
+    expected = cv2.resize(seen.astype(np.float32), grid, interpolation=cv2.INTER_AREA)
+    np.testing.assert_allclose(means, expected, atol=0.01)
+    desk.pictures.stretch(cells, there, (0, 0, *size), 6)
+    coarse = cv2.resize(
+        np.round(means).astype(np.uint8), (grid[0] * 6, grid[1] * 6), interpolation=cv2.INTER_NEAREST
+    )
+    assert_close(desk.back(there), cv2.resize(coarse, size, interpolation=cv2.INTER_LINEAR))
+
+
+def test_means_do_not_change_from_run_to_run(desk):
+    there, cells = desk.there(noise(7, 90, 120, 3)), desk.card.empty((6, 5, 3), np.float32)
+    desk.pictures.cell_means(there, (0, 0, 120, 90), cells)
+    first = desk.back(cells)
+    desk.pictures.cell_means(there, (0, 0, 120, 90), cells)
+    assert first.tobytes() == desk.back(cells).tobytes()
+
+
+@pytest.mark.parametrize("place", [(5, 7), (-9, 3), (3, -4), (70, 30), (200, 5), (-500, -500), (1 << 40, 0)])
+def test_a_mark_has_the_bytes_of_the_processors(desk, place):
+    image = noise(8, 60, 90, 3)
+    there = desk.there(image)
+    sprite = plate(["AI face"], 10)
+    colour, keep = sprite.colour, sprite.keep
+    desk.pictures.sprite(there, *desk.there(colour, keep), *place)
+    sprite.paint(image, *place)
+    assert (desk.back(there) == image).all()
+
+
+def test_every_opacity_of_a_mark_has_the_processors_bytes(desk):
+    opacity = np.tile(np.arange(256, dtype=np.uint8), (256, 1))
+    image = np.repeat(np.ascontiguousarray(opacity.T)[..., None], 3, 2)
+    colour = np.repeat((opacity // 2)[..., None], 3, 2)
+    there = desk.there(image)
+    keep = np.repeat((255 - opacity)[..., None], 3, 2)
+    desk.pictures.sprite(there, *desk.there(colour, keep), 0, 0)
+    Sprite(colour, opacity).paint(image, 0, 0)
+    assert (desk.back(there) == image).all()

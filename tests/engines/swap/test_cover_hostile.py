@@ -1,0 +1,65 @@
+"""What is before the face, with input that makes no sense; and live pixels put back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engines.faces import Patch
+from engines.kernels.edges import put_back
+from engines.swap.cover import Acquaintance, Cover, Covers
+from engines.swap.kept import Keeper
+from tests.engines.scenes import face_in, placed
+
+FRAMES = 20
+
+
+@pytest.fixture(scope="module")
+def covers():
+    return Covers()
+
+
+@pytest.fixture(scope="module")
+def face():
+    return face_in(placed("astronaut", (640, 480), 230, (320, 240)))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -3.0, 40.0])
+def test_a_patch_of_one_colour_is_harmless(value, covers, face):
+    points = face.points
+    patch = Patch(np.full((192, 192, 3), value, np.float32), np.float32([[1, 0, 0], [0, 1, 0]]))
+    known = Acquaintance()
+    for _ in range(FRAMES):
+        cover = covers.look(patch, points, known)
+        assert cover is None or np.isfinite(cover.vertices).all()
+    assert np.isfinite(known.usual).all()
+    assert np.isfinite(known.plane).all()
+
+
+def test_landmarks_far_outside_of_the_patch_are_harmless(covers, face):
+    known = Acquaintance()
+    for shift in (0, 1e4, -1e7, 1e12, 0):
+        covers.look(face.patch, (face.points + np.float32(shift)).astype(np.float32), known)
+    assert np.isfinite(known.usual).all()
+
+
+def test_a_cover_outside_of_the_frame_keeps_nothing():
+    image = np.zeros((40, 40, 3), np.uint8)
+    full = np.full((192, 192), 255, np.uint8)
+    vertices = np.zeros(468, np.float32)
+    assert Keeper().keep(image, Cover(full, np.float32([[1, 0, 900], [0, 1, 0]]), vertices)) is None
+    assert Keeper().keep(image, Cover(full * 0, np.float32([[1, 0, 0], [0, 1, 0]]), vertices)) is None
+    rows, columns, live, amount = Keeper().keep(image, Cover(full, np.float32([[1, 0, 30], [0, 1, 0]]), vertices))
+    assert image[rows, columns].shape == live.shape == (*amount.shape, 3)
+
+
+def test_putting_back_is_exact_at_both_ends():
+    rng = np.random.default_rng(3)
+    live, painted = rng.integers(0, 256, (2, 16, 256, 3), np.uint8)
+    amount = np.broadcast_to(np.arange(256, dtype=np.uint8), (16, 256)).copy()
+    out = painted.copy()
+    put_back(out, live, amount)
+    assert (out[:, 0] == painted[:, 0]).all()
+    assert (out[:, 255] == live[:, 255]).all()
+    expected = painted + (live.astype(float) - painted) * (amount / 255)[:, :, None]
+    assert np.abs(out - expected).max() <= 1.5

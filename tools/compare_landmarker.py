@@ -1,0 +1,132 @@
+"""Stillness and lag of the tracker against MediaPipe's own, on the same frames: ``python -m tools.compare_landmarker``.
+
+Needs MediaPipe in the environment (``pip install mediapipe``; it brings an OpenCV of its own). With ``--task FILE`` it
+is the FaceLandmarker of that file in video mode; without, the FaceMesh solution that releases up to 0.10 carry with
+their networks. Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+
+from realtime.select import Selector
+from realtime.track import Tracker
+from tests.engines.scenes import placed
+
+FPS, WIDTH, SIZE = 30, 430, (960, 720)
+SIGMA = 4.0
+HERTZ, MOST = 1.5, 0.5
+"""The motion to and fro, and the most of its speed, face widths a second: as in ``tools/compare``."""
+
+Follow = Callable[[np.ndarray, int], "np.ndarray | None"]
+
+
+def ours(filtered: bool, points: int = 468) -> Follow:
+    """The tracker, with and without its filter."""
+    tracker = Tracker(points, Selector("owner", 1))
+    tracker.open(lambda line: None)
+
+    def follow(image: np.ndarray, at_ns: int) -> np.ndarray | None:
+        if not filtered:
+            for track in tracker._tracks:
+                track.smooth.reset()
+        faces = tracker.track(image, at_ns)
+        return faces[0].points[:468, :2].copy() if faces else None
+
+    return follow
+
+
+def solution(refine: bool) -> Follow:
+    """MediaPipe's FaceMesh solution, following."""
+    import mediapipe
+
+    mesh = mediapipe.solutions.face_mesh.FaceMesh(refine_landmarks=refine, max_num_faces=1)
+
+    def follow(image: np.ndarray, at_ns: int) -> np.ndarray | None:
+        found = mesh.process(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)).multi_face_landmarks
+        return _pixels(found[0].landmark, image) if found else None
+
+    return follow
+
+
+def landmarker(task: str) -> Follow:
+    """MediaPipe's FaceLandmarker, in video mode, which filters."""
+    import mediapipe
+    from mediapipe.tasks.python import BaseOptions, vision
+
+    options = vision.FaceLandmarkerOptions(
+        base_options=BaseOptions(model_asset_path=task), running_mode=vision.RunningMode.VIDEO
+    )
+    network = vision.FaceLandmarker.create_from_options(options)
+
+    def follow(image: np.ndarray, at_ns: int) -> np.ndarray | None:
+        rgb = mediapipe.Image(
+            image_format=mediapipe.ImageFormat.SRGB, data=cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+        )
+        found = network.detect_for_video(rgb, at_ns // 1_000_000).face_landmarks
+        return _pixels(found[0], image) if found else None
+
+    return follow
+
+
+def _pixels(landmarks, image: np.ndarray) -> np.ndarray:
+    height, width = image.shape[:2]
+    return np.array([(one.x * width, one.y * height) for one in landmarks[:468]], np.float32)
+
+
+def tremble(follow: Follow, who: str) -> float:
+    """Root mean square of how far a point is from its mean place, pixels, on a frozen frame with fresh noise."""
+    still = placed(who, SIZE, WIDTH, (480, 360)).astype(np.float32)
+    rng, seen = np.random.default_rng(0), []
+    for i in range(90):
+        noisy = np.clip(still + SIGMA * rng.standard_normal(still.shape, np.float32), 0, 255).astype(np.uint8)
+        points = follow(noisy, (i + 1) * 1_000_000_000 // FPS)
+        if i >= 30:
+            assert points is not None, "the face was lost"
+            seen.append(points)
+    apart = np.asarray(seen) - np.mean(seen, axis=0)
+    return float(np.sqrt((apart**2).sum(2).mean()))
+
+
+def lag(follow: Follow, who: str) -> float:
+    """By how many ms the mean of the points is behind the head, that moves to and fro."""
+    reach, at, where = MOST * WIDTH / (2 * np.pi * HERTZ), np.arange(120) / FPS, []
+    for i, t in enumerate(at):
+        image = placed(who, SIZE, WIDTH, (480 + reach * np.sin(2 * np.pi * HERTZ * t), 360))
+        points = follow(image, (i + 1) * 1_000_000_000 // FPS)
+        where.append(np.nan if points is None else points[:, 0].mean())
+    kept = slice(30, None)
+    wave = np.exp(-2j * np.pi * HERTZ * at[kept])
+    real = np.sin(2 * np.pi * HERTZ * at[kept])
+    seen = np.asarray(where)[kept] - np.nanmean(where[30:])
+    return float(np.angle((real * wave).sum() / (seen * wave).sum()) / (2 * np.pi * HERTZ) * 1e3)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--task", help="face_landmarker.task")
+    task = parser.parse_args().task
+    rows: dict[str, Callable[[], Follow]] = {
+        "doppelcam, 468": lambda: ours(True),
+        "doppelcam, 468, unfiltered": lambda: ours(False),
+        "doppelcam, 478": lambda: ours(True, 478),
+    }
+    if task:
+        rows["MediaPipe FaceLandmarker"] = lambda: landmarker(task)
+    else:
+        rows["MediaPipe FaceMesh, 468"] = lambda: solution(False)
+        rows["MediaPipe FaceMesh, 478"] = lambda: solution(True)
+    print("| | tremble, px: astronaut | hopper | lag, ms: astronaut | hopper |\n|---|--:|--:|--:|--:|")
+    for name, make in rows.items():
+        still = [tremble(make(), who) for who in ("astronaut", "hopper")]
+        late = [lag(make(), who) for who in ("astronaut", "hopper")]
+        print(f"| {name} | {still[0]:.2f} | {still[1]:.2f} | {late[0]:.1f} | {late[1]:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
