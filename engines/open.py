@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from engines.analysis.source import SourceFace, SourceReader
+from engines.analysis.topology import POINTS
 from engines.catalogue.store import Store, default_folder
 from engines.errors import EngineError, UsageError
+from engines.kernels.canvas import Easel, HostEasel
+from engines.kernels.gpu import Card, load_cupy
+from engines.kernels.gpu_canvas import GpuEasel
 from engines.restore.choice import RestoreChoice
 from engines.restore.kinds import make_restorer
 from engines.runtime.device import CPU, Device
@@ -19,12 +24,31 @@ from engines.swap.generator import Generator, find_generator, is_file_name
 from engines.swap.mask_choice import MaskChoice
 from engines.swap.mask_open import make_masks
 from engines.swap.mesh import Looks, MeshSwapper
+from engines.swap.mesh_gpu import GpuMeshSwapper
 from engines.swap.neural import NeuralOptions, NeuralSwapper
+from engines.swap.neural_gpu import GpuNeuralSwapper
+from engines.swap.portrait import PortraitOptions, PortraitSwapper
 
-__all__ = ["SWAPPERS", "Looks", "NeuralOptions", "Wanted", "open_cast", "open_swapper", "read_faces", "runs_on"]
+__all__ = [
+    "SWAPPERS",
+    "Looks",
+    "NeuralOptions",
+    "PortraitOptions",
+    "Wanted",
+    "landmarks_of",
+    "open_cast",
+    "open_swapper",
+    "paints_all",
+    "read_faces",
+    "runs_on",
+]
 
-SWAPPERS: Final = ("mesh",)
+log = logging.getLogger(__name__)
+
+SWAPPERS: Final = ("mesh", "portrait")
 """Engines that ship with the program. Beside them goes whatever swap generator the user has."""
+PAINTS_ON_GPU: Final = ("mesh",)
+"""Those of them that can paint on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +56,15 @@ class Wanted:
     """What a swapper is asked to be.
 
     Attributes:
-        engine: ``mesh``, the name of a swap generator in the catalogue, the path of a file, or ``NAME=FILE``.
+        engine: ``mesh``, ``portrait``, the name of a swap generator in the catalogue, the path of a file, or
+            ``NAME=FILE``.
         device: What it runs on.
         landmarks: 468 or 478, on the photo and on the live face.
         looks: Of ``mesh``: what of the live face stays.
         neural: Of swap generators: what can be chosen.
         masks: Of swap generators: what the new face is masked by; None for the outline in ``neural`` alone.
         restore: Of swap generators: what the new face is restored by; None for nothing.
+        portrait: Of ``portrait``: what can be chosen.
         models: Folder of networks that the user has; None for the usual one of this system.
     """
 
@@ -49,12 +75,58 @@ class Wanted:
     neural: NeuralOptions = field(default_factory=NeuralOptions)
     masks: MaskChoice | None = None
     restore: RestoreChoice | None = None
+    portrait: PortraitOptions = field(default_factory=PortraitOptions)
     models: Path | None = None
 
 
-def runs_on(engine: str) -> tuple[str, ...]:
-    """Kinds of device that an engine can use."""
-    return ("cpu",) if engine in SWAPPERS else ("cpu", "cuda")
+def runs_on(engine: str, asked: str = "", colour: str = "") -> tuple[str, ...]:
+    """Kinds of device that an engine can use.
+
+    Args:
+        engine: Its name.
+        asked: The device as the user named it. Where that is left open, what ships with the program stays on the CPU:
+            it is fast enough there, and a GPU has better things to do.
+        colour: How colours are blended; ``poisson`` is a matter of the CPU.
+    """
+    stays = engine in SWAPPERS and (asked in ("", "auto") or engine not in PAINTS_ON_GPU)
+    return ("cpu",) if stays or colour == "poisson" else ("cpu", "cuda")
+
+
+def easel_for(
+    device: Device, now_ns: Callable[[], int], cupy: Callable[[], Any] = load_cupy,
+    say: Callable[[str], None] = log.warning,
+) -> Easel:  # fmt: skip
+    """What pictures are painted on, where networks run on a device.
+
+    Args:
+        device: What was chosen.
+        now_ns: Time.
+        cupy: Finds CuPy.
+        say: Told if pictures stay on the CPU although networks do not.
+
+    Raises:
+        EngineError: The user asked for a GPU, and its pictures cannot be reached.
+    """
+    if device.kind == "cpu":
+        return HostEasel(now_ns)
+    try:
+        found = cupy()
+    except EngineError as error:
+        if not device.may_fall_back:
+            raise
+        say(f"Pictures are painted on the CPU, networks run on the GPU. {error}")
+        return HostEasel(now_ns)
+    return GpuEasel(lambda: Card(device.index, found), f"pictures are painted on {device.name}")
+
+
+def paints_all(engine: str) -> bool:
+    """Whether an engine paints the whole frame, and nothing of the camera's picture is left."""
+    return engine == PortraitSwapper.name
+
+
+def landmarks_of(engine: str) -> int:
+    """How many landmarks an engine needs at least to do well."""
+    return PortraitSwapper.landmarks if engine == PortraitSwapper.name else POINTS
 
 
 def open_swapper(
@@ -82,6 +154,7 @@ def open_cast(
     wanted: Wanted,
     people: Sequence[Sequence[Path]],
     read: Callable[[Sequence[Path], int], Sequence[SourceFace]] | None = None,
+    easel: Easel | None = None,
 ) -> AnySwapper:
     """Makes a swapper that gives each of several people a face of their own; it still has to be opened.
 
@@ -89,22 +162,29 @@ def open_cast(
         wanted: Which, and how.
         people: Photos for each, in the order of :attr:`~engines.faces.Face.person`; at least one.
         read: See :func:`open_swapper`.
+        easel: What pictures are painted on, and so what the swapper has to paint on; None for the CPU.
 
     Raises:
         DoppelcamError: See :func:`open_swapper`.
     """
     read = read or read_faces
+    gpu = easel if isinstance(easel, GpuEasel) else None
     if wanted.engine in SWAPPERS:
-        if wanted.device.kind != "cpu":
+        if wanted.engine not in PAINTS_ON_GPU and gpu:
+            raise EngineError(f"The engine {wanted.engine} runs on the CPU only.", "Use --device cpu.")
+        if wanted.device.kind != "cpu" and not gpu:
             raise EngineError(
-                f"The engine {wanted.engine} does not run on {wanted.device.name} in this version.",
+                f"The engine {wanted.engine} was to run on {wanted.device.name}, and pictures are painted on the CPU.",
                 "Use --device cpu.",
             )
+        if wanted.engine == PortraitSwapper.name:
+            return PortraitSwapper(_one_picture(wanted, people, read), wanted.portrait)
         meshes = [
             MeshSwapper(*read(photos, wanted.landmarks), looks=wanted.looks, landmarks=wanted.landmarks)
             for photos in people
         ]
-        return meshes[0] if len(meshes) == 1 else Cast(meshes)
+        swappers: list[AnySwapper] = [GpuMeshSwapper(mesh, gpu) for mesh in meshes] if gpu else [*meshes]
+        return swappers[0] if len(swappers) == 1 else Cast(swappers)
     store = Store(wanted.models or default_folder())
     if not is_file_name(wanted.engine) and wanted.engine not in store.catalogue.entries:
         raise EngineError(
@@ -117,7 +197,8 @@ def open_cast(
     sources, *others = [
         read(photos, wanted.landmarks) if generator.contract.source != "none" else [] for photos in people
     ]
-    return NeuralSwapper(generator, sources, wanted.device, options, wanted.landmarks, others)
+    given = generator, sources, wanted.device, options, wanted.landmarks, others
+    return GpuNeuralSwapper(gpu, *given) if gpu else NeuralSwapper(*given)
 
 
 def _completed(wanted: Wanted, generator: Generator, store: Store) -> NeuralOptions:
@@ -129,6 +210,18 @@ def _completed(wanted: Wanted, generator: Generator, store: Store) -> NeuralOpti
     if wanted.restore is not None:
         options = replace(options, restorer=make_restorer(wanted.restore, store, wanted.device))
     return options
+
+
+def _one_picture(
+    wanted: Wanted, people: Sequence[Sequence[Path]], read: Callable[[Sequence[Path], int], Sequence[SourceFace]]
+) -> SourceFace:
+    """The picture that moves."""
+    if len(people) != 1 or len(people[0]) > 1:
+        raise UsageError(
+            "The engine portrait moves one picture, and several were given.",
+            "Name one: doppelcam run --engine portrait --face picture.jpg",
+        )
+    return read(people[0], wanted.landmarks)[0]
 
 
 def read_faces(photos: Sequence[Path], landmarks: int) -> list[SourceFace]:

@@ -13,7 +13,20 @@ from engines.analysis.source import SourceFace
 from engines.analysis.topology import POINTS
 from engines.catalogue.store import Store, default_folder
 from engines.errors import UsageError
-from engines.open import SWAPPERS, Looks, NeuralOptions, Wanted, open_cast, read_faces, runs_on
+from engines.kernels.canvas import Easel
+from engines.open import (
+    SWAPPERS,
+    Looks,
+    NeuralOptions,
+    PortraitOptions,
+    Wanted,
+    easel_for,
+    landmarks_of,
+    open_cast,
+    paints_all,
+    read_faces,
+    runs_on,
+)
 from engines.restore.choice import read_restore
 from engines.runtime.device import Device, choose_device
 from engines.swap.base import AnySwapper, Progress
@@ -25,7 +38,7 @@ from realtime.budget import Meter, Report, budget_for
 from realtime.clock import Clock, StopFlag, SystemClock
 from realtime.config import Config
 from realtime.frame import Frame
-from realtime.governor import Governor
+from realtime.governor import Governor, Rung
 from realtime.guard import Guard
 from realtime.label import Label
 from realtime.offline import run_offline
@@ -33,7 +46,7 @@ from realtime.people import make_selector
 from realtime.pipeline import FaceTracker, Pipeline
 from realtime.predict import lookahead
 from realtime.repeats import Repeats
-from realtime.rungs import ladder
+from realtime.rungs import HasRungs, ladder
 from realtime.seeing import seeing_of
 from realtime.session import Session
 from realtime.sinks.base import Sink
@@ -41,7 +54,7 @@ from realtime.sinks.open import open_sink
 from realtime.sinks.stream import StreamSettings
 from realtime.smooth import OneEuroSettings
 from realtime.sources.base import Source
-from realtime.sources.open import DEFAULT_FPS, make_source
+from realtime.sources.open import DEFAULT_FPS, DEFAULT_SIZE, make_source
 from realtime.track import Tracker
 
 _RECONNECT_S: Final = 60.0
@@ -69,10 +82,12 @@ class Parts:
         clock: Time.
         fps: Sends a second.
         device: What it runs on.
+        easel: What pictures are painted on.
         stop: Ends it.
         governor: What gives way when frames take too long; None lets nothing give way.
         another: Makes the swapper that another configuration asks for, to take the place of this one; see
             :data:`MakeSwapper`.
+        rungs: What can give way with a swapper.
     """
 
     source: Source
@@ -85,13 +100,29 @@ class Parts:
     clock: Clock
     fps: float
     device: Device
+    easel: Easel
     stop: StopFlag
     governor: Governor | None = None
     another: MakeSwapper = field(kw_only=True)
+    rungs: Callable[[AnySwapper], Sequence[Rung]] = field(kw_only=True)
 
     def nodes(self) -> dict[str, Mapping[str, int]]:
         """Where every network really runs: nodes per provider. Known once the pipeline is open."""
         return {**self.tracker.nodes, **self.pipeline.swapper.nodes}
+
+    def replace_swapper(self, swapper: AnySwapper) -> AnySwapper:
+        """Goes on with another swapper, and with what it can do without. Called by the process thread between frames.
+
+        Args:
+            swapper: Opened.
+
+        Returns:
+            The one before, for the caller to close.
+        """
+        old = self.pipeline.replace_swapper(swapper)
+        if self.governor is not None and any(isinstance(one, HasRungs) and one.gives_way for one in (old, swapper)):
+            self.governor.replace(self.rungs(swapper))
+        return old
 
     def session(
         self, progress: Progress, on_ready: Callable[[], None] | None = None,
@@ -119,6 +150,7 @@ def assemble(
     load: Callable[[FaceTracker], FaceTracker] = lambda tracker: tracker,
     more_sinks: Sequence[Sink] = (),
     source: Source | None = None,
+    easels: Callable[[Device, Callable[[], int]], Easel] | None = None,
 ) -> Parts:
     """Makes every part that a configuration asks for. Photos are read here; devices are not touched.
 
@@ -129,13 +161,16 @@ def assemble(
         load: Wraps the tracker, to add work to every frame.
         more_sinks: Sinks beside those of the configuration.
         source: In place of the one in the configuration.
+        easels: Makes what pictures are painted on, of the device and of what tells the time.
 
     Raises:
         UsageError: No photo is given, or one cannot be used, or a source or a sink cannot be made.
         EngineError: The engine or the device is not there.
     """
     clock = clock or SystemClock()
-    device = choose_device(config.device, able=runs_on(config.engine), who=f"The engine {config.engine}")
+    config = replace(config, landmarks=max(config.landmarks, landmarks_of(config.engine)))
+    device = _device_of(config)
+    easel = (easels or easel_for)(device, clock.now_ns)
     if config.offline and is_still(Path(config.source.partition(":")[2]).expanduser()):
         raise UsageError(
             "A picture that does not move has no end, so it cannot be processed offline.",
@@ -149,6 +184,9 @@ def assemble(
     if not source.device:
         # A source that makes its pictures may take a frame's time for it; it runs beside the rest.
         budget["capture"] = 1000 / fps
+    if paints_all(config.engine):
+        # It works out little and paints millions of pixels.
+        budget["swap"], budget["blend"] = budget["blend"], budget["swap"]
     meter = Meter(clock.now_ns(), {**budget, **config.budget})
     store = Store(config.models or default_folder())
     selector, identity = make_selector(config, device, store, partial(meter.count, "recognitions"))
@@ -156,10 +194,10 @@ def assemble(
 
     def another(config: Config, read: ReadFaces) -> AnySwapper:
         seeing_of(config, device, store, identity, mesh=config.engine in SWAPPERS)
-        able = choose_device(config.device, able=runs_on(config.engine), who=f"The engine {config.engine}")
+        able = _device_of(config)
         asked = replace(wanted(config, able, fps), landmarks=seeing.landmarks)
         people = [[pair.photo] for pair in config.person] if config.person else [config.face]
-        return open_cast(asked, people, read)
+        return open_cast(asked, people, read, easel)
 
     swapper = another(config, read_faces)
     tracker = Tracker(
@@ -181,31 +219,43 @@ def assemble(
         for spec in config.sink
     ]  # fmt: skip
     points = swapper.landmarks if seeing.can_shrink else POINTS
-    rungs = ladder(tracker, points, fps, [swapper]) if config.governor and not config.offline else []
-    governor = Governor(rungs, fps, meter.count) if rungs else None
+
+    def rungs(swapper: AnySwapper) -> Sequence[Rung]:
+        return ladder(tracker, points, fps, [swapper])
+
+    governor = Governor(rungs(swapper), fps, meter.count) if config.governor and not config.offline else None
+    pipeline = Pipeline(
+        load(tracker),
+        swapper,
+        meter,
+        clock,
+        label,
+        repeats=repeats,
+        cover_others=config.others == "veil",
+    )
     return Parts(
         source=watch(source),
         tracker=tracker,
         swapper=swapper,
-        pipeline=Pipeline(
-            load(tracker),
-            swapper,
-            meter,
-            clock,
-            label,
-            repeats=repeats,
-            cover_others=config.others == "veil",
-        ),
-        guard=Guard(config.on_lost),
+        pipeline=pipeline,
+        guard=Guard(config.on_lost, private=lambda: pipeline.paints_all),
         sinks=(*sinks, *more_sinks),
         meter=meter,
         clock=clock,
         fps=fps,
         device=device,
+        easel=easel,
         stop=StopFlag(clock),
         governor=governor,
         another=another,
+        rungs=rungs,
     )
+
+
+def _device_of(config: Config) -> Device:
+    """What a configuration runs on."""
+    able = runs_on(config.engine, config.device, config.colour)
+    return choose_device(config.device, able=able, who=f"The engine {config.engine}")
 
 
 def wanted(config: Config, device: Device, fps: float) -> Wanted:
@@ -226,7 +276,15 @@ def wanted(config: Config, device: Device, fps: float) -> Wanted:
     )
     restore = read_restore(config.restore) if config.restore else None
     return Wanted(
-        config.engine, device, config.landmarks, looks, neural, read_masks(config.mask), restore, config.models
+        config.engine,
+        device,
+        config.landmarks,
+        looks,
+        neural,
+        read_masks(config.mask),
+        restore,
+        PortraitOptions(config.background, config.size or DEFAULT_SIZE),
+        config.models,
     )
 
 

@@ -57,6 +57,8 @@ class Config:
         mask: What a swap generator's face is masked by, as typed; see :func:`engines.swap.mask_choice.read_masks`.
         restore: What it is restored by, ``MODEL[:STRENGTH[:EVERY]]``; None for nothing.
         colour: What a swap generator's face is fitted to the frame by: ``match``, ``poisson`` or ``none``.
+        background: What is behind the picture of the engine portrait: ``#rrggbb``, ``green`` or ``file:PATH``; None for
+            the picture's mean colour, or its blurred edges.
         models: Folder of the networks that the user has; None for the usual one of this system.
         mirror: Address of a folder to download them from; None for where the catalogue says.
         audio: What is heard in streams: ``mic[:NAME]``, ``file:PATH`` or ``none``.
@@ -105,6 +107,7 @@ class Config:
     mask: str = "auto"
     restore: str | None = None
     colour: str = "match"
+    background: str | None = None
     models: Path | None = None
     mirror: str | None = None
     audio: str = "none"
@@ -149,6 +152,8 @@ def contradiction(config: Config) -> str:
         return "offline ends with the file: duration does not go with it."
     if config.offline and config.fps is not None:
         return "offline keeps every frame at the file's own rate: fps does not go with it."
+    if config.engine == "portrait" and config.on_lost == ("passthrough",):
+        return "the engine portrait shows nothing of the camera: on-lost passthrough does not go with it."
     if config.person and (config.face or config.reference):
         return "person says who gets which photo: face and reference do not go with it."
     if (config.reference or config.person) and config.select not in ("owner", "reference"):

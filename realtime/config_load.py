@@ -245,7 +245,9 @@ def _anchored_model(text: str, folder: Path) -> str:
     ``mediapipe:my.task``, ``my.onnx:0.8:2``."""
     before, equals, named = text.rpartition("=")
     kind, colon, bundle = named.partition("mediapipe:")
-    before, named = (before + equals + colon, bundle) if colon and not kind.strip() else (before + equals, named)
+    before, named = (
+        (before + equals + colon, bundle) if colon and not kind.strip() else (before + equals, named)
+    )
     file = _MODEL_FILE.fullmatch(named.strip())
     if file is None or file[1].startswith("~"):
         return text

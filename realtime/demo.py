@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from engines.analysis.source import SourceReader
-from engines.errors import UsageError
+from engines.errors import DeviceError, UsageError
 from realtime import __version__
 from realtime.budget import Report
-from realtime.config import Config
+from realtime.clock import SystemClock
+from realtime.config import DEMO, Config
 from realtime.gallery import Gallery, Pair
 from realtime.picture import save, side_by_side
-from realtime.sinks.virtualcam import list_virtual_cameras
+from realtime.sinks.virtualcam import VirtualCamSink, list_virtual_cameras
+from realtime.sources.open import DEFAULT_FPS, DEFAULT_SIZE
 
 VIDEO: Final = "doppelcam-demo.mp4"
 PICTURE: Final = "doppelcam-demo.png"
@@ -23,18 +25,55 @@ _MOMENTS: Final = 12
 """How many moments there are to choose the picture from."""
 
 
-def with_sink(config: Config, folder: Path) -> Config:
-    """The configuration with somewhere to send frames: the virtual camera if one is ready, else a video.
+def try_camera(config: Config) -> str:
+    """Opens the virtual camera for a moment. Whether OBS's works is only known once it was tried.
+
+    Args:
+        config: Of which size and rate.
+
+    Returns:
+        Why it does not open, as a sentence; empty if it does.
+    """
+    sink = VirtualCamSink(None, SystemClock())
+    try:
+        sink.open(config.size or DEMO.size or DEFAULT_SIZE, config.fps or DEFAULT_FPS)
+    except (DeviceError, UsageError) as error:
+        return error.what
+    finally:
+        sink.close()
+    return ""
+
+
+def with_sink(
+    config: Config, folder: Path, attempt: Callable[[Config], str] = try_camera
+) -> tuple[Config, str]:
+    """The configuration with somewhere to send frames: the virtual camera if one works, else a video.
 
     Args:
         config: ``sink`` is left alone if it has any.
         folder: Where the video goes.
+        attempt: Says why the virtual camera does not open; empty if it does.
+
+    Returns:
+        The configuration, and why a virtual camera that is there was not taken; empty if none was passed over.
     """
     if config.sink:
-        return config
+        return config, ""
+    why = ""
     if any(camera.ready for camera in list_virtual_cameras()):
-        return replace(config, sink=("virtualcam",))
-    return replace(config, sink=(f"file:{folder / VIDEO}",))
+        why = attempt(config)
+        if not why:
+            return replace(config, sink=("virtualcam",)), ""
+    return replace(config, sink=(f"file:{folder / VIDEO}",)), why
+
+
+def is_bare(source: str) -> bool:
+    """Whether a picture may be left in which the live face is seen: not that of somebody before a camera.
+
+    Args:
+        source: As in the configuration.
+    """
+    return source.partition(":")[0] != "camera"
 
 
 def folder_for(path: Path) -> Path:
@@ -64,7 +103,7 @@ def note_of(report: Report, size: tuple[int, int], device: str) -> str:
     return f"doppelcam {__version__} · {measured} on the {device.upper()}"
 
 
-def write_picture(pairs: Sequence[Pair], photo: Path, note: str, path: Path) -> bool:
+def write_picture(pairs: Sequence[Pair], photo: Path, note: str, path: Path, bare: bool = True) -> bool:
     """Writes the side by side.
 
     Args:
@@ -72,6 +111,7 @@ def write_picture(pairs: Sequence[Pair], photo: Path, note: str, path: Path) -> 
         photo: Whose face was put on.
         note: A line below.
         path: The PNG.
+        bare: Whether the live face may be seen in it; else it is veiled.
 
     Returns:
         Whether there was a moment to show.
@@ -84,7 +124,7 @@ def write_picture(pairs: Sequence[Pair], photo: Path, note: str, path: Path) -> 
         face = reader.read(photo)
     finally:
         reader.close()
-    picture = side_by_side(pairs, face, note)
+    picture = side_by_side(pairs, face, note, bare)
     if picture is None:
         return False
     try:

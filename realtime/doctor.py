@@ -18,6 +18,7 @@ from engines.errors import DoppelcamError
 from realtime.bench.machine import usable_cores
 from realtime.check import Check, State
 from realtime.doctor_engines import ENGINE_CHECKS
+from realtime.doctor_machine import MACHINE_CHECKS
 from realtime.doctor_models import check_models
 
 _NEEDED: Final = {
@@ -170,6 +171,7 @@ _CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Check]]], ...]] = (
     ("Python", _python),
     ("packages", _packages),
     ("cores", _cores),
+    *MACHINE_CHECKS,
     ("weights", check_weights),
     *ENGINE_CHECKS,
     ("kernels", check_kernels),

@@ -37,7 +37,17 @@ def check_gpu(machine: Machine | None = None) -> Iterable[Check]:
         except EngineError as error:
             yield Check("GPU", "missing", error.what, error.fix)
         else:
-            yield Check("GPU", "ok", f"{device.name}, {device.why}: a network ran on it")
+            found = f"{device.name}, {device.why}: a network ran on it, {_painting(machine, index)}"
+            yield Check("GPU", "ok", found)
+
+
+def _painting(machine: Machine, index: int) -> str:
+    """Whether pictures can be painted on a GPU too."""
+    try:
+        able = machine.gpus_of_cupy() > index
+    except EngineError as error:
+        return f"and pictures are painted on the CPU: {error.what}"
+    return "and pictures can be painted on it" if able else "and CuPy does not see it: pictures stay on the CPU"
 
 
 def check_runtime(load: Callable[[], Any] = ort.load) -> Iterable[Check]:

@@ -2,7 +2,9 @@
 
 While somebody is followed and nobody is missed, a turn is one look: near, far, near, far, and now and then another one
 (:mod:`engines.analysis.tiles`), or only at what has just begun to move. While somebody is missed, or nobody is there,
-every frame has two: the near detector on the whole frame, and in turn the far one on the whole frame or another look.
+every frame has two: the near detector on the whole frame, which is the cheap one, and in turn the far one on the whole
+frame or another look by one of them. What the first of the two took for a face and is none costs more than the second
+would: then that one has to wait, and comes first in the next frame.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ class Finder:
     def __init__(self, attention: Attention) -> None:
         self._attention = attention
         self._search = Search()
-        self._turn = 0
+        self._turn = self._others = 0
         self._refused: list[tuple[Detection, int]] = []
+        self._again: Look | None = None
+        self._at_near = self._other_first = False
 
     def looks(self, networks: Networks, image: Image, urgent: bool, now_ns: int) -> Iterator[list[Detection]]:
         """What the detectors find, look by look; to be asked for the next one only if that was nobody.
@@ -49,14 +53,11 @@ class Finder:
         self._turn += 1
         turn, size = self._turn, (image.shape[1], image.shape[0])
         if urgent:
-            yield networks.near.detect(image)
-            if turn % 2:
-                yield from (detector.detect(image) for detector in networks.detectors[1:])
-                return
-            look = self._search.next(size, self._attention.moving)
-            for detector in networks.detectors if look.whole else (networks.far,):
-                yield look.detect(detector, image)
+            for near in (False, True) if self._other_first else (True, False):
+                self._at_near, self._other_first = near, False
+                yield networks.near.detect(image) if near else self._other(networks, image)
             return
+        self._at_near = False
         news = self._attention.news
         if news is not None:
             found = Look(news, whole=False).detect(networks.far, image)
@@ -66,6 +67,20 @@ class Finder:
             found = (networks.far if turn % 2 else networks.near).detect(image)
         yield [detection for detection in found if not self._was_refused(detection, now_ns)]
 
+    def _other(self, networks: Networks, image: Image) -> list[Detection]:
+        """The second look of a frame in which somebody is missed."""
+        self._others += 1
+        if self._others % 2:
+            return networks.far.detect(image) if networks.far is not networks.near else []
+        look, self._again = self._again, None
+        if look is not None:
+            return look.detect(networks.near, image)
+        look = self._search.next((image.shape[1], image.shape[0]), self._attention.moving)
+        if look.whole and networks.far is not networks.near:
+            # Heads that fill the frame are for the near one.
+            self._again = look
+        return look.detect(networks.far, image)
+
     def in_turn(self, detections: Sequence[Detection]) -> Sequence[Detection]:
         """The same, another one first each time: so that the first ones cannot hide the last."""
         first = self._turn % len(detections) if len(detections) > 1 else 0
@@ -73,6 +88,7 @@ class Finder:
 
     def refuse(self, detection: Detection, now_ns: int) -> None:
         """What a detector took for a face is none."""
+        self._other_first = self._at_near
         self._refused = [*self._refused[-_MOST_REFUSED + 1 :], (detection, now_ns + _REFUSED_NS)]
 
     def _was_refused(self, detection: Detection, now_ns: int) -> bool:

@@ -96,6 +96,18 @@ class Governor:
         """How many rungs are in use."""
         return len(self._used)
 
+    def replace(self, rungs: Sequence[Rung]) -> None:
+        """Other rungs from now on, for what gave way may be gone; those in use are left. Between two frames only.
+
+        Args:
+            rungs: In the order in which they give way.
+        """
+        while self._used:
+            self._used.pop().release()
+        self._left = list(rungs)
+        self._calm, self._since_up, self._settling = 0, None, True
+        self.rung = ""
+
     def wants(self, captured_ns: int) -> bool:
         """Whether to work on the frame that was captured then; if not, viewers see the last result once more."""
         return all([rung.wants(captured_ns) for rung in self._used])

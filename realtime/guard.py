@@ -11,11 +11,12 @@ Neither touches what belongs to the other: frames go one way, through a mailbox,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
 from engines.errors import UsageError
 from realtime.frame import Frame, Kind
 from realtime.outcome import Outcome
-from realtime.slate import LOOKING, Slate
+from realtime.slate import LOOKING, VEILED, Slate
 from realtime.values import POLICIES
 from realtime.veil import Veil
 
@@ -43,6 +44,8 @@ class Guard:
         policy: One of :data:`POLICIES`.
         hold_ns: How long the last trusted picture may stand in.
         fresh_ns: How old a live picture may be to be veiled when the pipeline gives nothing.
+        private: Asked by any thread whether nothing of the camera's picture may be seen: not behind a veil, nor
+            because of the policy. Then there is a slate.
 
     Attributes:
         curtain: While it is drawn viewers see the veil, whatever the policy says.
@@ -52,8 +55,9 @@ class Guard:
     """
 
     def __init__(
-        self, policy: Sequence[str] = ("hold", "veil"), hold_ns: int = HOLD_NS, fresh_ns: int = FRESH_NS
-    ) -> None:
+        self, policy: Sequence[str] = ("hold", "veil"), hold_ns: int = HOLD_NS, fresh_ns: int = FRESH_NS,
+        private: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
         self._policy = tuple(policy)
         if self._policy not in POLICIES:
             raise UsageError(
@@ -63,7 +67,8 @@ class Guard:
         self._patience_ns, self._fresh_ns = hold_ns, fresh_ns
         self._hold_ns = hold_ns if "hold" in self._policy else -1
         self.curtain = Curtain()
-        self._cover = _Cover(self._policy[-1])
+        self._private = private
+        self._cover = _Cover(self._policy[-1], private)
         self._trusted: Frame | None = None
         self._trusted_ns = 0
 
@@ -90,7 +95,7 @@ class Guard:
 
     def standby(self) -> Standby:
         """What one output thread shows when nothing is published."""
-        return Standby(self._policy[-1], self._patience_ns, self._fresh_ns, self.curtain)
+        return Standby(self._policy[-1], self._patience_ns, self._fresh_ns, self.curtain, self._private)
 
 
 class Standby:
@@ -104,14 +109,16 @@ class Standby:
         patience_ns: How long a published picture may be repeated, counted from when it was new.
         fresh_ns: How old a live picture may be.
         curtain: Hides everybody while it is drawn; None for one that nobody can draw.
+        private: See :class:`Guard`.
     """
 
     def __init__(
-        self, cover: str, patience_ns: int, fresh_ns: int, curtain: Curtain | None = None
-    ) -> None:
+        self, cover: str, patience_ns: int, fresh_ns: int, curtain: Curtain | None = None,
+        private: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
         self._patience_ns, self._fresh_ns = patience_ns, fresh_ns
         self._curtain = curtain or Curtain()
-        self._cover = _Cover(cover)
+        self._cover = _Cover(cover, private)
         self._last: Frame | None = None
         self._until_ns = 0
 
@@ -149,17 +156,21 @@ class Standby:
 class _Cover:
     """Makes a live frame showable, in the way the policy says. Belongs to one thread."""
 
-    def __init__(self, how: str) -> None:
-        self._how = how
+    def __init__(self, how: str, private: Callable[[], bool]) -> None:
+        self._how, self._private = how, private
         self._veil = Veil()
-        self._wanted = Veil(caption=("Camera veiled",))
+        self._wanted = Veil(caption=(VEILED,))
         self.slate = Slate()
 
     def hide(self, frame: Frame, now_ns: int) -> Frame:
         """The frame behind the veil that somebody asked for."""
+        if self._private():
+            return self.slate.show(frame.size, VEILED, now_ns)
         return self._wanted.show(frame, now_ns)
 
     def show(self, live: Frame, now_ns: int) -> Frame:
+        if self._private():
+            return self.slate.show(live.size, LOOKING, now_ns)
         if self._how == "veil":
             return self._veil.show(live, now_ns)
         if self._how == "passthrough":

@@ -17,7 +17,7 @@ class Outcome:
             the one before, the picture that was painted then, which is shared and must not be written to.
         faces: How many faces were chosen to be swapped.
         trusted: There was a face, every one of them was swapped and blended with finite numbers, and nobody who
-            was swapped a moment ago is missing.
+            was swapped a moment ago is missing. Or the swapper painted every pixel of the frame.
         error: Why it is not trusted; None when there simply was no face.
     """
 

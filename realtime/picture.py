@@ -14,7 +14,9 @@ import numpy as np
 from engines.analysis.source import SourceFace, SourceReader
 from engines.errors import PhotoError
 from engines.faces import Floats, Image
+from realtime.frame import Frame
 from realtime.gallery import Pair
+from realtime.veil import Veil
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -61,13 +63,14 @@ def best_of(pairs: Sequence[Pair], reader: SourceReader) -> tuple[Pair, Floats] 
     return max(found, key=lambda one: flattery(one[1]), default=None)
 
 
-def side_by_side(pairs: Sequence[Pair], photo: SourceFace, note: str) -> Picture | None:
+def side_by_side(pairs: Sequence[Pair], photo: SourceFace, note: str, bare: bool = True) -> Picture | None:
     """Draws the picture.
 
     Args:
         pairs: Moments to choose from.
         photo: Whose face was put on.
         note: A line below.
+        bare: Whether the live face may be seen; else its panel is veiled.
 
     Returns:
         The picture; None if no face is to be found in any of the moments.
@@ -80,8 +83,11 @@ def side_by_side(pairs: Sequence[Pair], photo: SourceFace, note: str) -> Picture
     if best is None:
         return None
     pair, points = best
+    live = portrait(pair.live, points)
+    if not bare:
+        live = Veil(caption=()).show(Frame(live, 0, 0), 0).image
     panels = [
-        ("live", "what the camera sees", portrait(pair.live, points)),
+        ("live", "what the camera sees" if bare else "what the camera sees, veiled", live),
         ("swapped", "what others see (AI face)", portrait(pair.swapped, points)),
         ("photo", "whose face it is", portrait(photo.image, photo.points)),
     ]

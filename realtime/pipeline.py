@@ -16,7 +16,7 @@ from engines.errors import DoppelcamError, EngineError
 from engines.faces import Face, Image
 from engines.kernels.canvas import Canvas, Easel, HostEasel
 from engines.kernels.planar import Planar
-from engines.swap.base import AnySwapper, Progress
+from engines.swap.base import AnySwapper, PaintsAll, Progress
 from realtime.budget import Meter
 from realtime.bystanders import cover
 from realtime.clock import Clock
@@ -113,6 +113,11 @@ class Pipeline:
         return self._swapper
 
     @property
+    def paints_all(self) -> bool:
+        """Whether nothing of the camera's picture is left in a frame that the swapper painted. Any thread may ask."""
+        return isinstance(self._swapper, PaintsAll)
+
+    @property
     def label(self) -> Label | None:
         """The mark painted into trusted frames. Set it between frames only."""
         return self._label
@@ -188,7 +193,8 @@ class Pipeline:
         self._meter.count("skipped_detection", skipped - self._skipped)
         self._skipped = skipped
         self._meter.process(self._clock.now_ns() - began)
-        trusted = faces > 0 and error is None and not self._tracker.lost
+        whole = self.paints_all
+        trusted = error is None and (whole or (faces > 0 and not self._tracker.lost))
         outcome = Outcome(frame, faces, trusted, error)
         if self._repeats is not None:
             self._repeats.worked(outcome)
@@ -210,11 +216,13 @@ class Pipeline:
         canvas = self._easel.begin(frame.image, frame.sent)
         try:
             faces = self._tracker.track(canvas.live, frame.captured_ns)
-            if self._cover_others:
+            if self.paints_all:
+                faces = faces[:1]
+            elif self._cover_others:
                 for other in self._tracker.others:
                     cover(canvas, other)
             self._meter.stage("track", self._clock.now_ns() - began)
-            if not faces:
+            if not faces and not self.paints_all:
                 return 0, frame.picture
             return self._paint(canvas, faces, frame)
         finally:
@@ -223,10 +231,8 @@ class Pipeline:
     def _paint(self, canvas: Canvas, faces: Sequence[Face], frame: Frame) -> tuple[int, Image | Planar]:
         swapper, picture = self._swapper, canvas.picture
         laps = [canvas.lap()]
-        for face in faces:
-            if not (all_finite(face.points) and math.isfinite(face.presence)):
-                raise EngineError("The tracker gave a face that is not made of numbers.")
-            layer = swapper.swap(picture, face)
+        for face in faces or (None,):
+            layer = _layer(swapper, picture, face)
             if layer is None:
                 # Turned away so far, or so mistaken, that the new face would not cover the real one.
                 return 0, frame.picture
@@ -259,6 +265,15 @@ class Pipeline:
         # Tracebacks often end up in a cycle, and would keep the frame's buffer until the next garbage collection.
         caught.__traceback__ = caught.__context__ = caught.__cause__ = None
         return caught if isinstance(caught, DoppelcamError) else EngineError(f"The swap failed: {said}")
+
+
+def _layer(swapper: AnySwapper, picture: Any, face: Face | None) -> Any:
+    """What the swapper makes of a face, or of a frame without one where it can."""
+    if face is None:
+        return swapper.rest(picture) if isinstance(swapper, PaintsAll) else None
+    if not (all_finite(face.points) and math.isfinite(face.presence)):
+        raise EngineError("The tracker gave a face that is not made of numbers.")
+    return swapper.swap(picture, face)
 
 
 def all_finite(value: Any) -> bool:

@@ -58,7 +58,7 @@ def seeing_of(
         return Seeing(lambda points, count: open_mediapipe(path, count, identity), REFINED_POINTS, False)
     if config.landmarker != BUILT_IN and mesh:
         raise UsageError(
-            f"The engine mesh paints a mesh of 468 points, and {config.landmarker} gives only the few that a neural "
+            f"The engine {config.engine} paints a mesh of 468 points, and {config.landmarker} gives only the few that a neural "
             "swapper is aligned by.",
             "Leave --landmarker out, use --landmarker mediapipe:FILE.task, or another --engine.",
         )

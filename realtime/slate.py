@@ -14,6 +14,7 @@ WAITING = "Waiting for the camera"
 RECONNECTING = "Camera is reconnecting"
 LOOKING = "Looking for a face"
 STOPPED = "Stopped"
+VEILED = "Camera veiled"
 
 _TOP, _BOTTOM = (52.0, 42.0, 36.0), (26.0, 20.0, 18.0)
 _RING, _WORDS = (214, 190, 150), (232, 226, 222)

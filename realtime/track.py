@@ -246,16 +246,17 @@ class Tracker:
         self.detections += 1
         urgent = not known or self.lost
         for detections in self._finder.looks(networks, image, urgent, now_ns):
-            found = self._acquired(detections, networks, image, now_ns, known)
-            # What one look takes for a face may be none, and another may see somebody.
-            if found:
+            found, vain = self._acquired(detections, networks, image, now_ns, known)
+            # What one look takes for a face may be none, and another may see somebody; in the next frame, then.
+            if found or vain:
                 return found
         return []
 
     def _acquired(
         self, detections: Sequence[Detection], networks: Networks, image: Image, now_ns: int,
         known: Sequence[Face],
-    ) -> list[Face]:  # fmt: skip
+    ) -> tuple[list[Face], int]:  # fmt: skip
+        """The faces among what a detector saw, and how much of it was read in vain."""
         faces: list[Face] = []
         vain = 0
         for detection in self._finder.in_turn(detections):
@@ -274,7 +275,7 @@ class Tracker:
                 self._finder.refuse(detection, now_ns)
                 continue
             faces.append(self._begun(slot, found, now_ns))
-        return faces
+        return faces, vain
 
     def _begun(self, slot: int, found: Landmarks, now_ns: int) -> Face:
         """A new track."""

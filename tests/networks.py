@@ -313,7 +313,8 @@ def restorer(
     else:
         made = b.op("Add", nought, channels(np.array(colour[::-1]) * 2 - 1, layout))
     if more:
-        b.output(b.op("Add", b.op("ReduceMax", nought, axes=[0, 1, 2, 3], keepdims=0), np.zeros((1, 256, 512), np.float32)), "logits", [1, 256, 512])  # fmt: skip
+        none = b.op("ReduceMax", nought, axes=[0, 1, 2, 3], keepdims=0)
+        b.output(b.op("Add", none, np.zeros((1, 256, 512), np.float32)), "logits", [1, 256, 512])
     if out:
         made = resized(b, made, layout, out / side)
         shape = [1, 3, out, out] if layout == "nchw" else [1, out, out, 3]

@@ -1,7 +1,7 @@
 """Landmarks of a face that no network finds: a cartoon, a mascot, an animal. Somebody has marked a few points of it.
 
-The marks lie in a TOML file beside the picture, ``mascot.points.toml`` beside ``mascot.png``. The canonical face is bent
-to go through them: as a thin plate would (F. L. Bookstein, 1989), so that what lies between them follows smoothly.
+The marks lie in a TOML file beside the picture, ``mascot.points.toml`` beside ``mascot.png``. The canonical face is
+bent to go through them: as a thin plate would (F. L. Bookstein, 1989), so that what lies between them follows smoothly.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from engines.analysis.topology import (
     LEFT_EYE_RINGS,
     LIPS_INNER,
+    OVAL,
     REFINED_POINTS,
     RIGHT_EYE_RINGS,
     canonical,
@@ -64,8 +65,10 @@ _OUTSIDE: Final = 0.25
 """How far beyond the picture, in its sides, a mark may lie."""
 _NARROWEST: Final = 32.0
 """Width of a marked face, pixels."""
-_FOLDED: Final = 0.2
-"""Part of the face that marks may turn inside out: large eyes push their surroundings over the edge."""
+_CREASED: Final = 0.01
+"""Part of the face from which on folds are smoothed out: large eyes push their surroundings over the edge."""
+_FOLDED: Final = 0.3
+"""Part of the face that may be left inside out: it shows as a crease beside a very large eye, and as nothing worse."""
 
 
 def marks_of(picture: Path) -> Path | None:
@@ -133,7 +136,9 @@ def _refuse_strangers(path: Path, table: Mapping[str, Any]) -> None:
         stranger = next((f"{group}.{name}" for name in marks if name not in known), "") if known else group
         if stranger:
             # A typing error in the name of a point that may be left out would go unseen.
-            raise PhotoError(f"{quoted(path)} names a point that there is none of: {_plain(stranger)}.", _example())
+            raise PhotoError(
+                f"{quoted(path)} names a point that there is none of: {_plain(stranger)}.", _example()
+            )
 
 
 def _point(path: Path, name: str, value: Any, size: tuple[int, int]) -> Array:
@@ -178,7 +183,7 @@ def _check(path: Path, at: Mapping[int, Array]) -> None:
 def _fit(path: Path, which: Array, marks: Array) -> Floats:
     """(478, 3) float32: the canonical face, bent to go through marks."""
     face = canonical().astype(np.float64)
-    held, moved = _with_closed_lips(which, marks)
+    held, moved = _with_round_eyes(*_with_lips_and_nose(which, marks))
     source = face[held, :2]
     try:
         plate = np.linalg.solve(*_equations(source, moved))
@@ -189,6 +194,8 @@ def _fit(path: Path, which: Array, marks: Array) -> Floats:
     scale = float(np.linalg.norm(marks[list(which).index(454)] - marks[list(which).index(234)]))
     points = np.empty((REFINED_POINTS, 3), np.float32)
     points[: len(face), :2] = placed
+    if _folded(points) > _CREASED:
+        _relax(points, held)
     points[: len(face), 2] = face[:, 2] * (scale / float(np.ptp(face[:, 0])))
     _add_irises(points)
     if not np.isfinite(points).all() or _folded(points) > _FOLDED:
@@ -199,8 +206,8 @@ def _fit(path: Path, which: Array, marks: Array) -> Floats:
     return points
 
 
-def _with_closed_lips(which: Array, marks: Array) -> tuple[Array, Array]:
-    """Marks, and the inner border of lips that are not marked open: in the middle between top and bottom."""
+def _with_lips_and_nose(which: Array, marks: Array) -> tuple[Array, Array]:
+    """Marks, and those that may be left out: the inner border of shut lips, and the nose."""
     at = dict(zip(which.tolist(), marks, strict=True))
     if 13 not in at and 14 not in at:
         # Two landmarks on one place would bend the plate without end, so they are a hair apart, as lips are.
@@ -210,6 +217,28 @@ def _with_closed_lips(which: Array, marks: Array) -> tuple[Array, Array]:
         other = at[13] if 13 in at else at[14]
         at.setdefault(13, (at[0] + other) / 2)
         at.setdefault(14, (at[17] + other) / 2)
+    if 1 not in at:
+        # Tip and root of a nose, where it is in people between eyes and mouth: large eyes would push it into the lips.
+        eyes, mouth = (at[133] + at[362]) / 2, at[0]
+        high, low = float(canonical()[[133, 362], 1].mean()), float(canonical()[0, 1])
+        for landmark in (1, 2):
+            at[landmark] = eyes + (mouth - eyes) * (float(canonical()[landmark, 1]) - high) / (low - high)
+    return np.array(list(at)), np.array(list(at.values()))
+
+
+def _with_round_eyes(which: Array, marks: Array) -> tuple[Array, Array]:
+    """Marks, and the rest of both eyes' borders: an arc each above and below, as most eyes are drawn."""
+    at = dict(zip(which.tolist(), marks, strict=True))
+    for ring, top, bottom in ((RIGHT_EYE_RINGS[0], 159, 145), (LEFT_EYE_RINGS[0], 386, 374)):
+        first, last = at[ring[0]], at[ring[8]]
+        start, end = canonical()[ring[0], 0], canonical()[ring[8], 0]
+        middle = (first + last) / 2
+        for i in (*range(1, 8), *range(9, 16)):
+            summit = at[bottom] if i < 8 else at[top]
+            t = 2 * float((canonical()[ring[i], 0] - start) / (end - start)) - 1
+            at.setdefault(
+                ring[i], middle + t * (last - first) / 2 + math.sqrt(max(1 - t * t, 0)) * (summit - middle)
+            )
     return np.array(list(at)), np.array(list(at.values()))
 
 
@@ -228,6 +257,22 @@ def _equations(source: Array, moved: Array) -> tuple[Array, Array]:
     left[n:, :n] = left[:n, n:].T
     right[:n] = moved
     return left, right
+
+
+def _relax(points: Floats, held: Array) -> None:
+    """Puts every vertex that is not marked into the middle of its neighbours, in place: a plate swings over between
+    an eye and a brow or a mouth that are drawn close together, a stretched net does not (W. T. Tutte, 1963)."""
+    face, corners = canonical().astype(np.float64), triangles()
+    # A net would be drawn tight across the round of an eye: what lies around it stays where the plate has it.
+    rings = {v for eye in (RIGHT_EYE_RINGS, LEFT_EYE_RINGS) for ring in eye for v in ring}
+    fixed = np.array(sorted({*held.tolist(), *OVAL, *rings}))
+    free = np.setdiff1d(np.arange(len(face)), fixed)
+    a, b = np.unique(np.sort(corners[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1), axis=0).T
+    pull = np.zeros((len(face), len(face)))
+    pull[a, b] = pull[b, a] = 1 / np.maximum(np.linalg.norm(face[a] - face[b], axis=1), 0.01)
+    net = np.diag(pull.sum(1)) - pull
+    right = -net[free][:, fixed] @ points[fixed, :2].astype(np.float64)
+    points[free, :2] = np.linalg.solve(net[free][:, free], right)
 
 
 def _add_irises(points: Floats) -> None:

@@ -6,6 +6,8 @@ import io
 import logging
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -39,7 +41,7 @@ _HEIF_BRANDS: Final = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"m
 
 _ORIENTATION_TAG: Final = 0x0112
 
-_OPENING: Final = threading.Lock()
+_OPENING: Final = threading.RLock()
 
 
 class _NotAPicture(PhotoError):
@@ -80,7 +82,8 @@ def read_layers(path: Path) -> tuple[Image, Image | None]:
     """
     with open_regular(path, "a photo", PhotoError) as file:
         try:
-            return _read(path, file)
+            with _quietly():
+                return _read(path, file)
         except PhotoError:
             raise
         except MemoryError:
@@ -107,7 +110,7 @@ def is_still(path: Path) -> bool:
         if _is_heif(file):
             return True
         try:
-            with _open(path, file) as picture:
+            with _quietly(), _open(path, file) as picture:
                 return not getattr(picture, "is_animated", False) or picture.format in ("MPO", "TIFF", "PSD")
         except PhotoError as error:
             if isinstance(error, _NotAPicture):
@@ -115,6 +118,14 @@ def is_still(path: Path) -> bool:
             raise
         except Exception:
             return False
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without Pillow's own warnings: what is wrong with a file, and matters, is told as an error with its name."""
+    with _OPENING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _read(path: Path, file: BinaryIO) -> tuple[Image, Image | None]:
@@ -151,7 +162,9 @@ def _read(path: Path, file: BinaryIO) -> tuple[Image, Image | None]:
         image = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), np.uint8)
     if alpha is not None:
         if int(alpha.sum(dtype=np.int64)) < 255 * MIN_SIDE:
-            raise PhotoError(f"{quoted(path)} is completely transparent.", "Take a photo with something on it.")
+            raise PhotoError(
+                f"{quoted(path)} is completely transparent.", "Take a photo with something on it."
+            )
         alpha = None if int(alpha.min()) == 255 else _upright(alpha, orientation)
     return _upright(image, orientation), alpha
 

@@ -40,6 +40,7 @@ class SourceFace:
         note: What a person should know about how it was read; empty if nothing.
         alpha: (H, W) uint8, how opaque the photo is, 0…255; ``image`` has the mean colour where it is transparent.
             None for a photo that is opaque.
+        marked: Whether its points were marked by hand, because no network finds a face in it: it is drawn.
     """
 
     image: Image
@@ -47,6 +48,7 @@ class SourceFace:
     name: str
     note: str = ""
     alpha: Array | None = None
+    marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class SourceReader:
         marks = marks_of(path)
         if marks is not None:
             points = read_marks(marks, (image.shape[1], image.shape[0]))[: self._landmarks.points]
-            return SourceFace(flat, points, path.name, alpha=alpha)
+            return SourceFace(flat, points, path.name, alpha=alpha, marked=True)
         return self.find(flat, path.name, alpha)
 
     def find(self, image: Image, name: str, alpha: Array | None = None) -> SourceFace:

@@ -70,11 +70,7 @@ class Look:
         """
         left, top, width, height = self.window
         seen: Image = image[top : top + height, left : left + width]
-        scale = min(1.0, WORK / max(width, height))
-        if scale < 1:
-            size = (max(1, round(width * scale)), max(1, round(height * scale)))
-            # Averaging: what is skipped here no later step can bring back.
-            seen = np.asarray(cv2.resize(seen, size, interpolation=cv2.INTER_AREA), np.uint8)
+        seen, scale = _shrunk(seen)
         margin = 0
         if self.mirrored:
             margin = max(1, round(_MIRRORED * min(seen.shape[:2])))
@@ -150,6 +146,23 @@ def looks(width: int, height: int) -> list[Look]:
         mixed += [look, *upright[:2]]
         del upright[:2]
     return [*mixed, *upright, *hanging]
+
+
+def _shrunk(picture: Image) -> tuple[Image, float]:
+    """The picture at no more than :data:`WORK` pixels, and its pixels per pixel of before."""
+    scale = 1.0
+    # Averaging: what is skipped here no later step can bring back. By halves it takes a fifth of the time.
+    while max(picture.shape[:2]) >= 2 * WORK and min(picture.shape[:2]) > 1:
+        height, width = picture.shape[0] // 2, picture.shape[1] // 2
+        even = picture[: 2 * height, : 2 * width]
+        picture = np.asarray(cv2.resize(even, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+        scale /= 2
+    left = WORK / max(picture.shape[:2])
+    if left < 1:
+        size = (max(1, round(picture.shape[1] * left)), max(1, round(picture.shape[0] * left)))
+        picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR), np.uint8)
+        scale *= left
+    return picture, scale
 
 
 def _tiles(width: int, height: int) -> list[tuple[int, int, int, int]]:

@@ -49,14 +49,15 @@ class Canvas(Protocol):
         live: (H, W, 3) uint8 BGR: the picture as captured, in the memory of the host, for those who look and do not
             paint. Where painting is done on the host it is the picture that is painted.
         picture: What swappers of this device are handed to paint into.
-        size: Width and height, pixels.
     """
 
     live: Image
     picture: Any
 
     @property
-    def size(self) -> tuple[int, int]: ...
+    def size(self) -> tuple[int, int]:
+        """Width and height, pixels."""
+        ...
 
     def mosaic(self, window: Window, grid: Grid) -> None:
         """Lays a coarse mosaic over a part of the picture, and of :attr:`live`, which may be shown in its place.

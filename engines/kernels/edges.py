@@ -131,9 +131,13 @@ def to_edges(grey, drawn, work, out):  # type: ignore[no-untyped-def]
         row = grey[i]
         for j in range(width):
             value = (slope[j] * row[j] + start[j]) * _AREA / (share[j] * _AREA + _FEW)
-            fitted[j] = min(max((value - np.float32(0.5)) * _STEEP + np.float32(0.5), np.float32(0)), np.float32(1))
+            fitted[j] = min(
+                max((value - np.float32(0.5)) * _STEEP + np.float32(0.5), np.float32(0)), np.float32(1)
+            )
         for j in range(width):
-            out[i, j] = np.uint8(fitted[j] * np.float32(255) + np.float32(0.5)) if near[j] > 0 else np.uint8(0)
+            out[i, j] = (
+                np.uint8(fitted[j] * np.float32(255) + np.float32(0.5)) if near[j] > 0 else np.uint8(0)
+            )
 
 
 @_njit
@@ -166,7 +170,9 @@ def put_back(image, live, amount):  # type: ignore[no-untyped-def]
                 part += part >> 7
                 for k in range(3):
                     painted = np.int32(image[i, j, k])
-                    image[i, j, k] = np.uint8(painted + (((np.int32(live[i, j, k]) - painted) * part + 128) >> 8))
+                    image[i, j, k] = np.uint8(
+                        painted + (((np.int32(live[i, j, k]) - painted) * part + 128) >> 8)
+                    )
 
 
 def warm_up(progress: Callable[[str], None]) -> None:
@@ -177,8 +183,12 @@ def warm_up(progress: Callable[[str], None]) -> None:
     """
     progress("kernels of borders")
     grey: Floats = np.zeros((4, 4), np.float32)
+    work: Floats = np.zeros(PLANES * 16, np.float32)
     image: Image = np.zeros((8, 8, 3), np.uint8)
-    # A part of a frame, and of a buffer that is kept: neither lies in one piece.
-    part, live, amount = image[2:4, 2:4], image.copy()[:2, :2], np.zeros((3, 3), np.uint8)[:2, :2]
-    to_edges(grey, image[:4, :4], np.zeros(PLANES * 16, np.float32), np.zeros((8, 8), np.uint8)[:4, :4])
-    put_back(part, live, amount)
+    # Where something reaches from one side to the other its region lies in one piece, else it does not; what is kept
+    # never does.
+    to_edges(grey, image[:4, :4], work, np.zeros((8, 8), np.uint8)[:4, :4])
+    to_edges(grey, image[:4, :4].copy(), work, np.zeros((4, 4), np.uint8))
+    live, amount = image.copy()[:2, :2], np.zeros((3, 3), np.uint8)[:2, :2]
+    put_back(image[2:4, 2:4], live, amount)
+    put_back(image[:2, :2].copy(), live, amount)

@@ -1,7 +1,7 @@
 """The innermost loops of a crop, in LLVM's portable vectors: blocks of pixels averaged, and bilinear samples taken.
 
-As in :mod:`engines.kernels.lay` values carry six binary places in 16 bits and weights fifteen, so nothing is off by
-more than a tenth of a level.
+A sample is worked out in floating point, since networks are fed with it; only what was averaged is kept in 16 bits
+between the two steps, with six binary places.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from numba.extending import intrinsic
 
 from engines.kernels.vectors import (
     BYTE,
+    DOUBLE,
     FLOAT,
     INT,
     LONG,
     SHORT,
-    clamp,
     gather,
     joined,
-    mix,
     pick,
     same,
     splat,
     vector,
-    weights,
 )
 
 BLOCK: Final = 8
@@ -36,7 +34,8 @@ PLACES: Final = 64
 """What one level is in a picture that was averaged: six binary places."""
 
 Two = Callable[[ir.IRBuilder, Sequence[ir.Value]], tuple[ir.Value, ir.Value]]
-"""Addresses of pixels to what lies there and to the right of it: four lanes a pixel, 16 bits."""
+"""Addresses of pixels to what lies there and to the right of it: three floats a pixel."""
+_FAST: Final = ("contract",)
 
 
 def _of_bytes(builder: ir.IRBuilder, places: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value]:
@@ -59,55 +58,89 @@ def _of_shorts(builder: ir.IRBuilder, places: Sequence[ir.Value]) -> tuple[ir.Va
 
 
 def _halves(builder: ir.IRBuilder, both: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Eight lanes of 16 bits a pixel as three floats of each of the two."""
     pixels = both.type.count // 8
-    lanes = [8 * pixel + lane for pixel in range(pixels) for lane in range(4)]
-    return pick(builder, both, lanes), pick(builder, both, [lane + 4 for lane in lanes])
+    wide, real = vector(INT, 3 * pixels), vector(FLOAT, 3 * pixels)
+    near, far = (
+        builder.sitofp(
+            builder.sext(
+                pick(builder, both, [8 * pixel + first + c for pixel in range(pixels) for c in range(3)]),
+                wide,
+            ),
+            real,
+        )
+        for first in (0, 4)
+    )
+    return near, far
+
+
+def _mixed(builder: ir.IRBuilder, low: ir.Value, high: ir.Value, weight: ir.Value) -> ir.Value:
+    apart = builder.fmul(builder.fsub(high, low, flags=_FAST), weight, flags=_FAST)
+    return builder.fadd(low, apart, flags=_FAST)
+
+
+def _whole(
+    builder: ir.IRBuilder, places: ir.Value, high: ir.Value, last: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Coordinates as whole pixels that have a neighbour, and what is left, as three floats a pixel."""
+    pixels = places.type.count
+    low = ir.Constant(places.type, [0.0] * pixels)
+    places = builder.select(builder.fcmp_ordered(">", places, low), places, low)
+    places = builder.select(builder.fcmp_ordered("<", places, high), places, high)
+    whole = builder.fptosi(places, vector(INT, pixels))
+    whole = builder.select(builder.icmp_signed("<", whole, last), whole, last)
+    part = builder.fsub(places, builder.sitofp(whole, places.type))
+    narrow = builder.fptrunc(part, vector(FLOAT, pixels))
+    return whole, pick(builder, narrow, [lane // 3 for lane in range(3 * pixels)])
 
 
 def _samples(
-    builder: ir.IRBuilder, read: Two, size: int, bits: int, source: ir.Value, stride: ir.Value,
-    u: ir.Value, v: ir.Value,
+    builder: ir.IRBuilder, read: Two, size: int, source: ir.Value, stride: ir.Value, across: ir.Value,
+    down: ir.Value, right: ir.Value, below: ir.Value,
 ) -> ir.Value:  # fmt: skip
-    """Bilinear samples: four numbers a pixel, with six binary places.
+    """Bilinear samples: three floats a pixel.
 
     Args:
         builder: LLVM's.
         read: Of a picture.
         size: Bytes of its pixels.
-        bits: What its values lack to six binary places.
         source: Its address.
         stride: Bytes from one row to the next.
-        u: Columns, 16.16.
-        v: Rows, 16.16.
+        across: Whole columns.
+        down: Whole rows.
+        right: What of the next column counts.
+        below: What of the next row counts.
     """
-    pixels, whole = u.type.count, same(u.type, 16)
-    rows = builder.mul(builder.ashr(v, whole), splat(builder, builder.trunc(stride, INT), pixels))
-    offsets = builder.add(rows, builder.mul(builder.ashr(u, whole), same(u.type, size)))
+    pixels = across.type.count
+    rows = builder.mul(down, splat(builder, builder.trunc(stride, INT), pixels))
+    offsets = builder.add(rows, builder.mul(across, same(across.type, size)))
     upper = [
         builder.add(source, builder.zext(builder.extract_element(offsets, INT(pixel)), LONG))
         for pixel in range(pixels)
     ]
     lower = [builder.add(place, stride) for place in upper]
-    down, corners = weights(builder, v, 4), []
-    for above, below in zip(read(builder, upper), read(builder, lower), strict=True):
-        # Differences of bytes with seven places more just fit.
-        fine = builder.shl(above, same(above.type, bits)) if bits else above
-        corners.append(builder.add(fine, mix(builder, above, below, down, bits + 1)))
-    near, far = corners
-    return builder.add(near, mix(builder, near, far, weights(builder, u, 4), 1))
+    near, far = (
+        _mixed(builder, above, under, below)
+        for above, under in zip(read(builder, upper), read(builder, lower), strict=True)
+    )
+    return _mixed(builder, near, far, right)
 
 
-def _loop(builder: ir.IRBuilder, read: Two, size: int, bits: int, arguments: Sequence[ir.Value]) -> None:
+def _loop(builder: ir.IRBuilder, read: Two, size: int, arguments: Sequence[ir.Value]) -> None:
     blocks, target, source, stride, u, v, du, dv, u_high, v_high, *colours = arguments
     entry, body, done = (
         builder.block, builder.append_basic_block("samples"), builder.append_basic_block("done"),
     )  # fmt: skip
-    ramp = ir.Constant(vector(INT, BLOCK), list(range(BLOCK)))
+    ramp = ir.Constant(vector(DOUBLE, BLOCK), [float(pixel) for pixel in range(BLOCK)])
     u, v = (
-        builder.add(splat(builder, start, BLOCK), builder.mul(ramp, splat(builder, by, BLOCK)))
+        builder.fadd(splat(builder, start, BLOCK), builder.fmul(ramp, splat(builder, by, BLOCK)))
         for start, by in ((u, du), (v, dv))
     )
-    du, dv = (splat(builder, builder.mul(by, INT(BLOCK)), BLOCK) for by in (du, dv))
+    du, dv = (splat(builder, builder.fmul(by, DOUBLE(float(BLOCK))), BLOCK) for by in (du, dv))
+    bounds = []
+    for high in (u_high, v_high):
+        last = builder.sub(builder.fptosi(high, INT), INT(1))
+        bounds.append((splat(builder, high, BLOCK), splat(builder, last, BLOCK)))
     scale, offset = gather(builder, colours[:3] * BLOCK), gather(builder, colours[3:] * BLOCK)
     start = (blocks, target, u, v)
     builder.branch(body)
@@ -115,16 +148,15 @@ def _loop(builder: ir.IRBuilder, read: Two, size: int, bits: int, arguments: Seq
     builder.position_at_end(body)
     state = [builder.phi(value.type) for value in start]
     left, target, u, v = state
-    found = _samples(
-        builder, read, size, bits, source, stride, clamp(builder, u, u_high), clamp(builder, v, v_high)
+    (across, right), (down, below) = (
+        _whole(builder, places, *bound) for places, bound in zip((u, v), bounds, strict=True)
     )
-    three = pick(builder, found, [4 * pixel + channel for pixel in range(BLOCK) for channel in range(3)])
-    plain = builder.sitofp(builder.sext(three, vector(INT, 3 * BLOCK)), vector(FLOAT, 3 * BLOCK))
-    plain = builder.fadd(builder.fmul(plain, scale), offset)
+    found = _samples(builder, read, size, source, stride, across, down, right, below)
+    plain = builder.fadd(builder.fmul(found, scale, flags=_FAST), offset, flags=_FAST)
     builder.store(plain, builder.inttoptr(target, plain.type.as_pointer()), align=4)
     following = (
         builder.sub(left, left.type(1)), builder.add(target, target.type(12 * BLOCK)),
-        builder.add(u, du), builder.add(v, dv),
+        builder.fadd(u, du), builder.fadd(v, dv),
     )  # fmt: skip
     for phi, first, then in zip(state, start, following, strict=True):
         phi.add_incoming(first, entry)
@@ -133,13 +165,13 @@ def _loop(builder: ir.IRBuilder, read: Two, size: int, bits: int, arguments: Seq
     builder.position_at_end(done)
 
 
-def _sampler(read: Two, size: int, bits: int):  # type: ignore[no-untyped-def]
+def _sampler(read: Two, size: int):  # type: ignore[no-untyped-def]
     """A loop that samples a picture; see the arguments of the kernel inside."""
 
     @intrinsic
-    def sample(
+    def sample(  # type: ignore[no-untyped-def]
         typing_context, blocks, target, source, stride, u, v, du, dv, u_high, v_high, s0, s1, s2, o0, o1, o2
-    ):  # type: ignore[no-untyped-def]
+    ):
         """Samples :data:`BLOCK` pixels so many times.
 
         Args:
@@ -148,13 +180,13 @@ def _sampler(read: Two, size: int, bits: int):  # type: ignore[no-untyped-def]
             target: Address of what is written, three float32 a pixel.
             source: Address of the picture.
             stride: Bytes from one of its rows to the next.
-            u: Column of the first sample, 16.16.
-            v: Row of the first sample, 16.16.
+            u: Column of the first sample; may lie outside.
+            v: Its row.
             du: Step of u per pixel.
             dv: Step of v per pixel.
-            u_high: Largest u that may be sampled; it and everything below it, down to 0, has a right neighbour.
-            v_high: Largest v that may be sampled; likewise with the row below.
-            s0: Factor of a channel, of values with six binary places.
+            u_high: The last column, at least 1.
+            v_high: The last row, at least 1.
+            s0: Factor of a channel.
             s1: Of the next one.
             s2: Of the last one.
             o0: What is added then.
@@ -162,11 +194,11 @@ def _sampler(read: Two, size: int, bits: int):  # type: ignore[no-untyped-def]
             o2: To the last one.
         """
         signature = types.void(
-            types.intp, types.uintp, types.uintp, types.intp, *([types.int32] * 6), *([types.float32] * 6)
+            types.intp, types.uintp, types.uintp, types.intp, *([types.float64] * 6), *([types.float32] * 6)
         )
 
         def build(context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
-            _loop(builder, read, size, bits, list(arguments))
+            _loop(builder, read, size, list(arguments))
             return context.get_dummy_value()
 
         return signature, build
@@ -174,9 +206,9 @@ def _sampler(read: Two, size: int, bits: int):  # type: ignore[no-untyped-def]
     return sample
 
 
-sample_bytes = _sampler(_of_bytes, 3, 6)
+sample_bytes = _sampler(_of_bytes, 3)
 """Of three bytes a pixel."""
-sample_shorts = _sampler(_of_shorts, 8, 0)
+sample_shorts = _sampler(_of_shorts, 8)
 """Of what :func:`fold` wrote."""
 
 

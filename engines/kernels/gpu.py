@@ -1,8 +1,8 @@
 """One graphics card: its memory, its stream, and the kernels of ``cuda/`` compiled for it. Only this file and
 ``gpu_lane.py`` know CuPy.
 
-Whoever opens a :class:`Card` owns its stream: one thread. Others have a :class:`~engines.kernels.gpu_lane.Lane`. Nothing
-here allocates but :meth:`Card.empty` and :meth:`Card.pinned`.
+Whoever opens a :class:`Card` owns its stream: one thread. Another has a :class:`~engines.kernels.gpu_lane.Lane`.
+Nothing here allocates but :meth:`Card.empty` and :meth:`Card.pinned`.
 """
 
 from __future__ import annotations

@@ -198,8 +198,8 @@ class GpuCanvas:
 
     Args:
         work: The card.
-        live: The picture as captured, in the memory of the host. Whoever looks and does not paint, looks at this one: it
-            need not come back for that.
+        live: The picture as captured, in the memory of the host. Whoever looks and does not paint, looks at this one:
+            it need not come back for that.
         sent: Its place on the card.
 
     Attributes:
@@ -231,7 +231,10 @@ class GpuCanvas:
 
     def mosaic(self, window: Window, grid: Grid) -> None:
         """See :class:`~engines.kernels.canvas.Canvas`."""
-        # The live one as well: it is what is veiled, or shown bare where the user wants that, if this one fails.
+        # The live one as well: it is what is veiled, or shown bare where the user wants that, if this one fails. It was
+        # sent long ago; but it must not be written to before it is there.
+        if self._sent is not None:
+            self.work.card.wait(self._sent.buffer.there)
         mosaic(self.live, window, grid)
         self.work.pictures.cover(self.image, window, self.work.cells(grid))
 

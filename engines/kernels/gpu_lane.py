@@ -19,8 +19,8 @@ _PORTABLE: Final = 1
 
 
 class Errors:
-    """A context in which what CuPy raises becomes an :class:`EngineError`: RuntimeErrors, and MemoryErrors when there is
-    no room."""
+    """A context in which what CuPy raises becomes an :class:`EngineError`: RuntimeErrors, and MemoryErrors when there
+    is no room."""
 
     def __enter__(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The small numbers of a frame on their way to a card: landmarks, matrices, tables, in few uploads and no new memory."""
+"""The small numbers of a frame on their way to a card, landmarks, matrices, tables: few uploads and no new memory."""
 
 from __future__ import annotations
 

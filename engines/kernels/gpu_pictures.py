@@ -156,7 +156,9 @@ class PictureKernels:
             np.int32(down), np.int32(x), np.int32(y),
         )  # fmt: skip
 
-    def lift(self, image: GpuArray, corner: tuple[int, int], out: GpuArray, table: GpuArray, strength: float) -> None:
+    def lift(
+        self, image: GpuArray, corner: tuple[int, int], out: GpuArray, table: GpuArray, strength: float
+    ) -> None:
         """Copies a part of a picture into a texture, and gives it other colours by its brightness.
 
         Args:
@@ -198,7 +200,12 @@ class PictureKernels:
 def _within(image: GpuArray, corner: tuple[int, int], width: int, height: int) -> tuple[np.int32, ...]:
     """Left, top, width and height of a part that has to lie in the image."""
     left, top = corner
-    if min(left, top) < 0 or left + width > image.shape[1] or top + height > image.shape[0] or width * height < 1:
+    if (
+        min(left, top) < 0
+        or left + width > image.shape[1]
+        or top + height > image.shape[0]
+        or width * height < 1
+    ):
         raise ValueError(f"{width}x{height} pixels at {corner} are not in an image of {image.shape[1::-1]}")
     return np.int32(left), np.int32(top), np.int32(width), np.int32(height)
 

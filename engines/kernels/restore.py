@@ -14,7 +14,7 @@ from numba import njit
 from engines.faces import Array, Floats, Image
 
 PLACES: Final = 32
-"""What one level is: the difference of two differences then just fits into 16 bits and a sign."""
+"""What one level is: 255 of them fit into 16 bits with room to spare."""
 _SAME, _OTHER = 14, 46
 """Levels by which a picture may have changed for its details to be kept wholly, and from which they are dropped."""
 
@@ -59,12 +59,14 @@ def carry(difference, then, now, out):  # type: ignore[no-untyped-def]
     """
     for y in range(then.shape[0]):
         for x in range(then.shape[1]):
-            apart = 0
+            apart = np.int64(0)
             for c in range(3):
-                apart = max(apart, abs(np.int32(now[y, x, c]) - np.int32(then[y, x, c])))
-            weight = min(max(_OTHER - apart, 0), _OTHER - _SAME)
+                # Signed before they are subtracted: the compiler keeps bytes unsigned.
+                levels = np.int64(now[y, x, c]) - np.int64(then[y, x, c])
+                apart = np.maximum(apart, np.abs(levels))
+            weight = np.minimum(np.maximum(_OTHER - apart, 0), _OTHER - _SAME)
             for c in range(3):
-                out[y, x, c] = np.int16(np.int32(difference[y, x, c]) * weight // (_OTHER - _SAME))
+                out[y, x, c] = np.int16(np.int64(difference[y, x, c]) * weight // (_OTHER - _SAME))
             out[y, x, 3] = 0
 
 

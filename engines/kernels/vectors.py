@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-BYTE, SHORT, INT, LONG, FLOAT = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
+BYTE, SHORT, INT, LONG = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 
 
 def vector(element: ir.Type, lanes: int) -> ir.VectorType:

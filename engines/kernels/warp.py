@@ -14,10 +14,9 @@ from numba import njit
 
 from engines.faces import Array, Floats, Image
 from engines.kernels.fetch import BLOCK, PLACES, fold, sample_bytes, sample_shorts
-from engines.kernels.span import FIXED
 
-_FAR = 30_000
-"""Pixels that a number of 16 bits before its binary places may hold."""
+_BYTES, _SHORTS = 3, 8
+"""How large a pixel is: three bytes of a frame, or four numbers of 16 bits of what was averaged."""
 _ROUND_UP = 0.35
 """Blocks are as wide as a crop's pixel, rounded; a sample may skip at most two thirds of a pixel."""
 
@@ -59,7 +58,7 @@ def _average(image, left, top, block, out, sums):  # type: ignore[no-untyped-def
             sums[i] = sums[i + 3]
         for i in range(begin + 3 * (last - first), total):
             sums[i] = sums[i - 3]
-        fold(out.shape[1], target + np.uintp(row * out.strides[0]), read, block, share)
+        fold(out.shape[1], target + np.uintp(row * out.strides[0]), read, block, share)  # type: ignore[call-arg]
 
 
 @_njit
@@ -100,15 +99,14 @@ def _sample_rows(source, size, back, out, scale, offset):  # type: ignore[no-unt
     Args:
         source: (h, w, 3) uint8 or (h, w, 4) int16 of :func:`_average`, contiguous, at least 2×2.
         size: Bytes of a pixel of it: 3 or 8.
-        back: (2, 3) float64; no pixel of ``out`` lies farther out than 16 bits hold.
+        back: (2, 3) float64, pixels of ``out`` to pixels of ``source``; finite.
         out: (rows, at least 8 columns, 3) float32, each row contiguous.
-        scale: (3,) float32 factor per channel, of values with six binary places.
+        scale: (3,) float32 factor per channel.
         offset: (3,) float32, added then.
     """
     rows, columns = out.shape[0], out.shape[1]
-    u_high = np.int32((source.shape[1] - 1) * FIXED - 1)
-    v_high = np.int32((source.shape[0] - 1) * FIXED - 1)
-    du, dv = np.int32(round(back[0, 0] * FIXED)), np.int32(round(back[1, 0] * FIXED))
+    u_high, v_high = source.shape[1] - 1.0, source.shape[0] - 1.0
+    du, dv = back[0, 0], back[1, 0]
     picture, stride = np.uintp(source.ctypes.data), np.intp(source.strides[0])
     target = np.uintp(out.ctypes.data)
     s0, s1, s2, o0, o1, o2 = scale[0], scale[1], scale[2], offset[0], offset[1], offset[2]
@@ -118,8 +116,7 @@ def _sample_rows(source, size, back, out, scale, offset):  # type: ignore[no-unt
         for x, blocks in ((0, columns // BLOCK), (columns - BLOCK, 1)):
             if x and columns % BLOCK == 0:
                 continue
-            u = np.int32(round((back[0, 0] * x + u0) * FIXED))
-            v = np.int32(round((back[1, 0] * x + v0) * FIXED))
+            u, v = du * x + u0, dv * x + v0
             to = target + np.uintp(y * out.strides[0] + 12 * x)
             if size == 3:
                 sample_bytes(
@@ -179,7 +176,7 @@ class Warp:
         back = inverse(affine)
         block = int(np.hypot(back[0, 0], back[1, 0]) + _ROUND_UP)
         if block < 2:
-            _sampled(image, 3, back, out, scale, offset)
+            _sampled(image, _BYTES, back, out, scale, offset)
             return
         corners = np.array([[0, 0, 1], [out.shape[1] - 1, 0, 1], [0, out.shape[0] - 1, 1],
                             [out.shape[1] - 1, out.shape[0] - 1, 1]]) @ back.T  # fmt: skip
@@ -195,7 +192,7 @@ class Warp:
         _average(image, left, top, block, small, self._sums)
         # Pixel i of the small picture is the middle of a block.
         back[:, 2] -= low + (block - 1) / 2
-        _sampled(small, 8, back / block, out, scale, offset)
+        _sampled(small, _SHORTS, back / block, out, scale, offset)
 
     def _room(self, rows: int, columns: int, block: int) -> Array:
         if self._sums.size < 3 * columns * block + 1:
@@ -207,30 +204,25 @@ class Warp:
 
 def _sampled(source: Array, size: int, back: Array, out: Floats, scale: Floats, offset: Floats) -> None:
     """Samples by the fastest loop that can: see :func:`_sample_rows` for what its arguments have to be."""
-    rows, columns = out.shape[:2]
-    corners = (
-        np.array([[0, 0, 1], [columns - 1, 0, 1], [0, rows - 1, 1], [columns - 1, rows - 1, 1]]) @ back.T
-    )
-    scale = scale / np.float32(PLACES)
-    if (
-        out.strides[1:] == (12, 4) and columns >= BLOCK and min(source.shape[:2]) >= 2
-        and np.abs(corners).max() < _FAR and max(source.shape[:2]) < _FAR
-    ):  # fmt: skip
+    if size == _SHORTS:
+        scale = scale / np.float32(PLACES)
+    packed = out.strides[1:] == (12, 4) and out.shape[1] >= BLOCK
+    if packed and min(source.shape[:2]) >= 2 and np.isfinite(back).all():
         _sample_rows(source, size, back, out, scale, offset)
     else:
-        _sample(source, back, out, scale * np.float32(PLACES if size == 3 else 1), offset)
+        _sample(source, back, out, scale, offset)
 
 
 def sample(picture: Array, back: Array, out: Floats, scale: float) -> None:
     """Bilinear samples of a picture of fine numbers; outside of it its border goes on.
 
     Args:
-        picture: (h, w, 4) int16, contiguous: three channels, and nothing. Two neighbours are less than 2¹⁵ apart.
+        picture: (h, w, 4) int16, contiguous: three channels, and nothing.
         back: (2, 3) float64, pixels of ``out`` to pixels of the picture.
         out: (rows, columns, 3) float32, filled.
         scale: What numbers are multiplied by.
     """
-    _sampled(picture, 8, back, out, np.full(3, scale * PLACES, np.float32), np.zeros(3, np.float32))
+    _sampled(picture, _SHORTS, back, out, np.full(3, scale * PLACES, np.float32), np.zeros(3, np.float32))
 
 
 def warm_up(progress: Callable[[str], None]) -> None:

@@ -21,7 +21,7 @@ def read_backdrop(text: str) -> Image:
     """A colour or a picture.
 
     Args:
-        text: ``#rrggbb``, ``green`` for :data:`GREEN`, or the path of a picture.
+        text: ``#rrggbb``, ``green`` for :data:`GREEN`, or the path of a picture, with or without ``file:``.
 
     Returns:
         H×W×3 uint8 BGR; 1×1 of a colour.
@@ -37,9 +37,9 @@ def read_backdrop(text: str) -> Image:
     if colour.startswith("#"):
         raise UsageError(
             f"{text!r} is no colour.",
-            f"Write six digits, for example {GREEN}; or ./ before the name of a picture.",
+            f"Write six digits, for example {GREEN}; or file:PATH for a picture.",
         )
-    return read_photo(Path(text).expanduser())
+    return read_photo(Path(text.removeprefix("file:")).expanduser())
 
 
 def filled(backdrop: Image, size: tuple[int, int]) -> Image:

@@ -135,9 +135,13 @@ def _lids(own: Array, rings: Sequence[Sequence[int]]) -> Array:
     upper, lower = columns(rings[0])
     gap = own[lower] - own[upper]
     out[upper], out[lower] = 0.86 * gap, -0.14 * gap
-    for ring, down, up in ((rings[1], 0.55, 0.1), (rings[2], 0.12, 0.04)):
-        above, below = columns(ring)
-        out[above[1:-1]], out[below[1:-1]] = down * gap[1:-1], -up * gap[1:-1]
+    (near, far), (under, deep) = zip(*(columns(ring) for ring in rings[1:]), strict=True)
+    for outer, inner, parts in ((far, near, (0.12, 0.55)), (deep, under, (-0.04, -0.1))):
+        room = np.linalg.norm(own[outer] - own[inner], axis=1)
+        # Skin is drawn out to twice its length at most: what is drawn close above a large eye is a brow.
+        for ring, part, most in ((outer, parts[0], 0.5 * room), (inner, parts[1], room)):
+            long = np.maximum(np.linalg.norm(part * gap, axis=1), 1e-9)
+            out[ring[1:-1]] = (part * gap * np.minimum(1, most / long)[:, None])[1:-1]
     return out
 
 

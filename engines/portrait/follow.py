@@ -14,14 +14,11 @@ import numpy as np
 
 from engines.analysis.topology import (
     LEFT_BROW,
-
     LIPS_BETWEEN,
     LIPS_INNER,
     LIPS_OUTER,
     POINTS,
-
     RIGHT_BROW,
-
 )
 from engines.faces import Array, Floats
 from engines.portrait.fields import CONTROLS, columns
@@ -47,7 +44,7 @@ _LIPS: Final = 1.1
 """How much livelier than on the live face: a picture's creases do not move, and they are half of an expression."""
 _MOUTHS: Final = (0.6, 1.6)
 """How much smaller or larger than the live person's a picture's mouth moves."""
-_OPEN: Final = 0.25
+_OPEN: Final = 0.5
 """Distance of lips, cm of the canonical face, up to which a neutral mouth is a shut one."""
 _FURTHEST: Final = 3.0
 """Travel of a vertex, cm: beyond, a mesh is a mistake."""
@@ -105,7 +102,9 @@ class Follower:
         lips = sorted({v for ring in _LIP_RINGS for v in ring})
         self._mouth = np.isin(CONTROLS, [*lips, 152, 148, 377, 176, 400, 175, 171, 396, 199, 208, 428, 200])
         self._brows = np.isin(CONTROLS, [*RIGHT_BROW, *LEFT_BROW])
-        self._rings = [tuple(np.searchsorted(CONTROLS, side) for side in columns(ring)) for ring in _LIP_RINGS]
+        self._rings = [
+            tuple(np.searchsorted(CONTROLS, side) for side in columns(ring)) for ring in _LIP_RINGS
+        ]
 
     def follow(self, points: Floats, track: int) -> Drive:
         """What the picture does in this frame.
@@ -152,9 +151,7 @@ class Follower:
         # A lid on its way takes the iris's height along, and what is shut looks nowhere.
         seen = 1 - max(lids)
         across, down = (now.gaze - usual.gaze) / (_SIDEWAYS, _UPWARDS)
-        return replace(
-            state, gaze_x=float(np.clip(across, -1, 1)), gaze_y=float(np.clip(down, -1, 1)) * seen
-        )
+        return replace(state, gaze_x=float(np.clip(across, -1, 1)), gaze_y=float(np.clip(down, -1, 1)) * seen)
 
     def _pull(self, now: Reading, neutral: Neutral) -> Floats:
         usual = neutral.usual
@@ -195,5 +192,3 @@ class Follower:
 def _step(value: float, low: float, high: float) -> float:
     t = min(max((value - low) / (high - low), 0.0), 1.0)
     return t * t * (3 - 2 * t)
-
-

@@ -109,9 +109,13 @@ class Mouth:
         image: The picture of the face.
         origin: Where its first pixel lies in the frame.
         room: The noise's headroom, levels.
+        teeth: Whether there are any; a mouth that is drawn has none.
     """
 
-    def __init__(self, mesh: PortraitMesh, image: Image, origin: tuple[int, int], room: int) -> None:
+    def __init__(
+        self, mesh: PortraitMesh, image: Image, origin: tuple[int, int], room: int, teeth: bool = True
+    ) -> None:
+        self._teeth = teeth
         self._mesh, self._room = mesh, room
         self._upper, self._lower = (np.array(side) for side in columns(LIPS_INNER))
         self._n = 2 * len(self._upper) - 1
@@ -130,7 +134,7 @@ class Mouth:
         x = (np.arange(size[0]) / self._scale + self._start[0] - middle[0])[None]
         y = (np.arange(size[1]) / self._scale + self._start[1])[:, None]
         lip = head[14, 1]
-        self._below = pack(_throat(x, y - lip, light, skin), room)
+        self._below = pack(_throat(x, y - lip, light, skin, teeth), room)
         gap = head[14, 1] - head[13, 1]
         if gap > _OPEN_PHOTO:
             affine = np.zeros((2, 3))
@@ -173,6 +177,8 @@ class Mouth:
             out, shown, flat - posed.drop * self._jaw * self._scale, looks, self._triangles,
             self._below, noise, self._room, frame,
         )  # fmt: skip
+        if not (self._teeth or self._open_photo):
+            return
         looks[:, 1] = 0.45 + 0.55 * looks[:, 1]  # Teeth stand in the light, the throat does not.
         if self._open_photo:
             looks[:, 1] = 1.0
@@ -181,7 +187,7 @@ class Mouth:
         blend(out, shown, flat, looks, self._triangles, self._above, noise, self._room, frame)
 
 
-def _throat(x: Array, y: Array, light: float, skin: Array) -> Image:
+def _throat(x: Array, y: Array, light: float, skin: Array, bites: bool) -> Image:
     """Dark cavity, tongue and the edge of the lower teeth; y from the rim of the lower lip, in widths of the face."""
     out = np.empty((y.shape[0], x.shape[1], 3))
     out[:] = np.array([20, 18, 42]) * light
@@ -194,6 +200,8 @@ def _throat(x: Array, y: Array, light: float, skin: Array) -> Image:
         * groove[..., None]
     )
     out += (colour - out) * tongue**0.7
+    if not bites:
+        return np.clip(out, 0, 255).astype(np.uint8)
     colours, alpha = _teeth(x, -(y + 0.012), 0.72 * light, skin)
     fade = (alpha * np.clip(1.2 - np.abs(x) / 0.16, 0, 1))[..., None]
     out += (colours - out) * fade
@@ -209,7 +217,7 @@ def _teeth(x: Array, y: Array, light: float, skin: Array) -> tuple[Image, Floats
     rim = y + 0.003 * np.cos(2 * np.pi * place) + 0.006 * np.minimum((x / 0.12) ** 2, 2)
     shade = (1 - 0.22 * np.exp(-((between / 0.0035) ** 2))) * np.clip(1.05 - 0.55 * (x / 0.2) ** 2, 0.2, 1)
     shade = shade * np.clip(0.78 - 6 * y, 0.78, 1)
-    tint = 0.2 * skin / max(float(skin.mean()), 1.0) + np.array([0.64, 0.77, 0.82])
+    tint = 0.2 * skin / max(float(skin.mean()), 1.0) + np.array([0.69, 0.77, 0.81])
     colours = (225 * light * tint)[None, None] * shade[..., None]
     alpha = np.clip(0.5 - rim / 0.005, 0, 1) * np.clip((0.19 - np.abs(x)) / 0.08, 0, 1)
     return np.clip(colours, 0, 255).astype(np.uint8), alpha.astype(np.float32)

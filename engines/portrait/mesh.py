@@ -20,7 +20,7 @@ _CAMERA: Final = 4.5
 RELIEF: Final = 0.87
 """A little flatter than life: the photo has no skin for the side of a cheek that a turn would show."""
 
-_CHIN: Final = CONTROLS.index(152)
+_LOWER_LIP: Final = CONTROLS.index(14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class PortraitMesh:
             moved = np.empty((3, len(head)), np.float32)
             cpu.weigh(self._pulls, pull, moved)
             head += moved.T
-            drop += max(0.0, float(pull[1, _CHIN] / self.field("jaw", CONTROLS[_CHIN])[1]))
+            drop += max(0.0, float(pull[1, _LOWER_LIP] / self.field("jaw", CONTROLS[_LOWER_LIP])[1]))
         placed = self._project(head, state)
         flat = self._flat + self._weight * (placed - self._flat)
         return Posed(state, np.asarray(flat @ self.turn.T * self.width + self.pivot), head, drop)
@@ -150,5 +150,3 @@ def _rotation(yaw: float, pitch: float, roll: float) -> Array:
     around_x = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]])
     around_z = np.array([[cr, -sr, 0], [sr, cr, 0], [0, 0, 1]])
     return np.asarray(around_z @ around_y @ around_x)
-
-

@@ -152,4 +152,6 @@ class Neutral:
         usual.scale += pose * (now.scale - usual.scale)
         self.lids += np.where(now.lids > self.lids, _WIDENS, _NARROWS) * (now.lids - self.lids)
         if now.gaze is not None:
-            usual.gaze = now.gaze.copy() if usual.gaze is None else usual.gaze + pose * (now.gaze - usual.gaze)
+            usual.gaze = (
+                now.gaze.copy() if usual.gaze is None else usual.gaze + pose * (now.gaze - usual.gaze)
+            )

@@ -166,16 +166,11 @@ class Rasteriser:
     Args:
         coords: (N, 2) float64: where the vertices lie in the texture, pixels.
         triangles: (T, 3) int32; later ones cover earlier ones.
-        texture: From :func:`pack`; opaque, or premultiplied and ``through``.
+        texture: From :func:`pack`, opaque.
         size: Width and height of the frames, pixels.
-        through: Whether what is in the frame already shows through where the texture is transparent. Folds of the
-            mesh then show the last one painted, as everywhere.
     """
 
-    def __init__(
-        self, coords: Array, triangles: Array, texture: Array, size: tuple[int, int], through: bool = False
-    ) -> None:
-        self._through = through
+    def __init__(self, coords: Array, triangles: Array, texture: Array, size: tuple[int, int]) -> None:
         self._coords, self._triangles, self._texture = np.ascontiguousarray(coords), triangles, texture
         self._planes = np.empty((len(triangles), 6), np.float64)
         self._first = np.empty(size[1], np.int32)
@@ -207,7 +202,7 @@ class Rasteriser:
             if needed <= len(self._spans):
                 break
             self._spans = np.empty((needed * 5 // 4, 4), np.int32)
-        _paint(out, self._planes, self._first, self._spans, self._row, self._texture, noise, frame, self._through)
+        _paint(out, self._planes, self._first, self._spans, self._row, self._texture, noise, frame)
 
 
 @njit(nogil=True, cache=True)
@@ -262,7 +257,6 @@ def _paint(
     texture: Array,
     noise: Array,
     frame: int,
-    through: bool,
 ) -> Any:
     flat, stride = texture.ravel(), np.int64(texture.shape[1])
     most_u = np.int64((texture.shape[1] - 1) * _ONE - 1)
@@ -317,13 +311,6 @@ def _paint(
                 + noise[np.uint64(grain + x)]
             )
             to = np.uint64(3 * x)
-            if through:
-                # Lanes cannot carry over: colour is premultiplied, so both parts together are 255 at most.
-                clear = value >> 48
-                below_0 = (np.int64(pixels[to]) * clear) // 32512
-                below_1 = (np.int64(pixels[to + one]) * clear) // 32512
-                below_2 = (np.int64(pixels[to + two]) * clear) // 32512
-                value += (below_0 << 8) + (below_1 << 24) + (below_2 << 40)
             pixels[to] = np.uint8(value >> 8)
             pixels[to + one] = np.uint8(value >> 24)
             pixels[to + two] = np.uint8(value >> 40)

@@ -13,7 +13,7 @@ from engines.faces import Array, Floats, Image
 _FACE_HEIGHT: Final = 0.46
 """Where the middle of the face lies, heights of the frame from the top."""
 
-_TALLEST: Final = 0.56
+_TALLEST: Final = 0.48
 """Height of the landmarks in the frame that a picture is not enlarged beyond: hair and chin want room to move."""
 _HAIR: Final = 0.08
 

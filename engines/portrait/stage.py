@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 
 from engines.faces import Array, Floats, Image
+from engines.portrait.compositor import Compositor
 from engines.portrait.inside import Eyes, Mouth
 from engines.portrait.mesh import PortraitMesh, Posed
 from engines.portrait.raster import Rasteriser, add_noise, copy_outside, noise_strip, pack
@@ -45,11 +46,12 @@ class Stage:
         grain: Noise over everything; only where the picture is opaque.
         alpha: (H, W) uint8: how far the picture hides what is behind it; None where it hides everything.
         behind: What is behind and around the picture, as large as the frame; None for what its borders suggest.
+        teeth: Whether its mouth has any.
     """
 
     def __init__(
         self, picture: Image, points: Floats, where: Placement, size: tuple[int, int], grain: Grain | None = None,
-        alpha: Array | None = None, behind: Image | None = None,
+        alpha: Array | None = None, behind: Image | None = None, teeth: bool = True,
     ) -> None:  # fmt: skip
         grain = grain or Grain()
         width, height = size
@@ -61,25 +63,26 @@ class Stage:
         left, top = (low - rect[:2]).tolist()
         outer = (slice(top, top + int(high[1] - low[1])), slice(left, left + int(high[0] - low[0])))
         self._strip, room = noise_strip(grain.sigma, grain.seed & 0xFFFFFFFF)
-        self._through = behind is not None
         if behind is not None:
-            layers = _cut_out(picture, alpha, where, rect)
-            moving = np.ascontiguousarray(layers[0][outer])
-            self._texture = pack(moving, room, 1 - layers[1][outer].astype(np.float32) / 127)
-            self._grounds = [_set(layers, inner, behind, border)]
+            whole, opacity = _cut_out(picture, alpha, where, rect)
+            self._grounds = [_set(whole[inner], opacity[inner], behind, border)]
         else:
-            whole = canvas(picture, where, rect, self._mesh.width)
-            moving = whole[outer]
-            self._texture = pack(moving, room)
+            whole, opacity = canvas(picture, where, rect, self._mesh.width), None
             self._grounds = _noisy(whole[inner], self._strip, room)
-        self._rasteriser = Rasteriser(
-            self._mesh.rest - low, self._mesh.triangles, self._texture, size, self._through
-        )
+        moving, coords = whole[outer], self._mesh.rest - low
+        self._texture = pack(moving, room)
+        self._painter: Compositor | Rasteriser
+        if room:
+            self._painter = Rasteriser(coords, self._mesh.triangles, self._texture, size)
+        else:
+            cut = None if opacity is None else opacity[outer]
+            self._painter = Compositor(coords, self._mesh.triangles, moving, cut)
         origin = (int(low[0]), int(low[1]))
         self._eyes = Eyes(self._mesh, moving, origin, self._texture, room)
-        self._mouth = Mouth(self._mesh, moving, origin, room)
+        self._mouth = Mouth(self._mesh, moving, origin, room, teeth)
         self._left, self._right = _extent(border, size)
-        if self._through:
+        if not room:
+            # What is painted translucently, if only by rounding, is painted over the picture and not over the frame.
             self._left[:], self._right[:] = width, width
 
     def pose(self, state: HeadState, pull: Floats | None = None) -> Posed:
@@ -97,7 +100,7 @@ class Stage:
         # 0 1 2 3 2 0 3 1: no ground follows itself, and the order hides the period.
         ground = self._grounds[(0, 1, 2, 3, 2, 0, 3, 1)[frame % 8] % len(self._grounds)]
         copy_outside(ground, self._left, self._right, out)
-        self._rasteriser.draw(out, posed.points, self._strip, frame)
+        self._painter.draw(out, posed.points, self._strip, frame)
         self._eyes.paint(out, posed, self._strip, frame)
         self._mouth.paint(out, posed, self._strip, frame)
 
@@ -112,27 +115,19 @@ def _noisy(still: Image, strip: Array, room: int) -> list[Image]:
 def _cut_out(
     picture: Image, alpha: Array | None, where: Placement, rect: tuple[int, int, int, int]
 ) -> tuple[Image, Array]:
-    """The picture in a part of the frame, premultiplied, and how transparent it is there, 0…127."""
+    """The picture in a part of the frame, and how opaque it is there, 0…255."""
     opaque = np.full(picture.shape[:2], 255, np.uint8) if alpha is None else alpha
     affine = np.array([[where.scale, 0, where.x - rect[0]], [0, where.scale, where.y - rect[1]]])
     size = (rect[2] - rect[0], rect[3] - rect[1])
-    # Multiplied before it is scaled: what a transparent pixel holds must not bleed into its neighbours.
-    dark = (picture * (opaque.astype(np.float32) / 255)[..., None] + 0.5).astype(np.uint8)
-    shown = scaled(opaque, affine, size, cv2.BORDER_CONSTANT)
-    clear = np.rint(127 - shown.astype(np.float32) * (127 / 255)).astype(np.uint8)
-    colours = scaled(dark, affine, size, cv2.BORDER_CONSTANT)
-    # Cubic interpolation swings over: no colour may be brighter than it is opaque.
-    most = ((127 - clear.astype(np.uint16)) * 255 // 127).astype(np.uint8)
-    return np.minimum(colours, most[..., None]), clear
+    colours = scaled(picture, affine, size, cv2.BORDER_REPLICATE)
+    return colours, scaled(opaque, affine, size, cv2.BORDER_CONSTANT)
 
 
-def _set(
-    layers: tuple[Image, Array], inner: tuple[slice, slice], behind: Image, border: Array
-) -> Image:
+def _set(picture: Image, opacity: Array, behind: Image, border: Array) -> Image:
     """What stands still: the picture before what is behind it, and that alone where the picture moves."""
-    colours, clear = layers[0][inner], layers[1][inner].astype(np.float32) / 127
-    whole = (colours + behind * clear[..., None]).clip(0, 255).astype(np.uint8)
-    moves = np.zeros(clear.shape, np.uint8)
+    share = opacity.astype(np.float32)[..., None] / np.float32(255)
+    whole = (behind + (picture.astype(np.float32) - behind) * share + 0.5).astype(np.uint8)
+    moves: Array = np.zeros(opacity.shape, np.uint8)
     cv2.fillPoly(moves, [np.rint(border).astype(np.int32)], 1)
     moves = cv2.erode(
         moves, np.ones((2 * _OVERLAP + 1,) * 2, np.uint8), borderType=cv2.BORDER_CONSTANT, borderValue=1.0

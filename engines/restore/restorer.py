@@ -140,7 +140,10 @@ class Restorer:
         finer = own * _eyes(contract.template) / (side * _eyes(template))
         self._times = min(max(1, math.ceil(finer - 0.15)), max(1, _LARGEST // side))
         fine = self._times * side
-        self._matched, self._opacity = np.empty((side, side, 3), np.float32), np.empty((side, side), np.float32)
+        self._matched, self._opacity = (
+            np.empty((side, side, 3), np.float32),
+            np.empty((side, side), np.float32),
+        )
         self._face, self._added = np.empty((2, fine, fine, 3), np.float32)
         self._mask = np.empty((fine, fine), np.float32)
         self._warp, self._seen_baker, self._baker = Warp(), Baker(side), Baker(fine)

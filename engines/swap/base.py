@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from engines.faces import Face, Image
+from engines.faces import Face
 
 Progress = Callable[[str], None]
 """Told what is being prepared, one short line at a time."""
 
 Layer = TypeVar("Layer")
+Picture_contra = TypeVar("Picture_contra", contravariant=True)
+"""What pictures are painted on: the host's memory, or a canvas on a GPU."""
 
 
-class Swapper(Protocol[Layer]):
+class Swapper(Protocol[Picture_contra, Layer]):
     """Puts another face on a face, in two steps that are timed apart.
 
     One thread opens, uses and closes it. A new source face is made ready elsewhere and handed over whole.
@@ -36,8 +38,12 @@ class Swapper(Protocol[Layer]):
         """
         ...
 
-    def swap(self, image: Image, face: Face) -> Layer | None:
+    def swap(self, image: Picture_contra, face: Face) -> Layer | None:
         """Works out the new face for one face of the frame; the frame stays as it is.
+
+        Args:
+            image: The frame, (H, W, 3) uint8 BGR; for a swapper of a GPU its canvas there.
+            face: The face.
 
         Returns:
             What :meth:`blend` paints; None when it would not cover the real face.
@@ -47,7 +53,7 @@ class Swapper(Protocol[Layer]):
         """
         ...
 
-    def blend(self, image: Image, layer: Layer) -> None:
+    def blend(self, image: Picture_contra, layer: Layer) -> None:
         """Paints what :meth:`swap` worked out into the frame, in the face's region only."""
         ...
 
@@ -56,7 +62,7 @@ class Swapper(Protocol[Layer]):
         ...
 
 
-AnySwapper = Swapper[Any]
+AnySwapper = Swapper[Any, Any]
 
 
 @runtime_checkable
@@ -67,7 +73,7 @@ class PaintsAll(Protocol):
     missed. One face is followed, the first that is given.
     """
 
-    def rest(self, image: Image) -> Any:
+    def rest(self, image: Picture_contra) -> Any:
         """What :meth:`Swapper.blend` paints into a frame in which there is no face to follow.
 
         Raises:

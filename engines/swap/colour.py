@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from engines.faces import Floats
+from engines.faces import Array, Floats
 from engines.kernels.mask import MOMENTS, moments
 
 _FOLLOW: Final = 0.4
@@ -16,6 +16,11 @@ _LIMIT: Final = 1.5
 _REMEMBERED: Final = 16
 _LOOKED_AT: Final = 64
 """About how many pixels of a crop are looked at, across and down."""
+
+
+def step_of(side: int) -> int:
+    """Every how many pixels of a crop of this side one is looked at."""
+    return max(1, side // _LOOKED_AT)
 
 
 class ColourMatch:
@@ -37,9 +42,18 @@ class ColourMatch:
         Returns:
             Two of (3,) float32. Not finite where a picture is not.
         """
-        moments(live, face, mask, max(1, live.shape[0] // _LOOKED_AT), self._sums)
-        weight, sums = self._sums[0], self._sums[1:].reshape(4, 3)
-        if not np.isfinite(self._sums).all():
+        moments(live, face, mask, step_of(live.shape[0]), self._sums)
+        return self.of_sums(track, self._sums)
+
+    def of_sums(self, track: int, all_sums: Array) -> tuple[Floats, Floats]:
+        """:meth:`match` for whoever summed up elsewhere.
+
+        Args:
+            track: Whose face it is.
+            all_sums: (13,) float64 of :func:`engines.kernels.mask.moments`.
+        """
+        weight, sums = all_sums[0], all_sums[1:].reshape(4, 3)
+        if not np.isfinite(all_sums).all():
             return np.full(3, np.nan, np.float32), np.full(3, np.nan, np.float32)
         if not weight > 0:
             return np.ones(3, np.float32), np.zeros(3, np.float32)

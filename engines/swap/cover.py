@@ -28,8 +28,8 @@ from engines.analysis.topology import (
     triangles,
 )
 from engines.faces import Array, Floats, Image, Patch
+from engines.kernels import blobs, cpu, edges
 from engines.kernels import cover as kernels
-from engines.kernels import cpu, edges
 from engines.swap.ramp import smoothstep
 from engines.swap.spectacles import frames
 
@@ -172,7 +172,7 @@ class Covers:
         self._painted = np.full((SIDE, SIDE, 4), 255, np.uint8)
         self._whole = np.ones((POINTS, 4), np.float32)
         self._whole[:, 3] = 1 / 255
-        self._all = np.ascontiguousarray(triangles())
+        self._all = np.array(triangles(), np.int32)
 
     def look(self, patch: Patch, points: Floats, known: Acquaintance) -> Cover | None:
         """Looks at one face, and learns what it looks like.
@@ -210,7 +210,7 @@ class Covers:
         known.there[:] = 0
         # Where hardly anything is as it was, the face stays swapped, and nothing is learnt from it.
         if known.frames >= _SETTLED and share >= _LEAST:
-            kernels.seek(self._evidence, known.level, self._texels, _BARS, _COUNTS, known.there)
+            blobs.seek(self._evidence, known.level, self._texels, _BARS, _COUNTS, known.there)
         rate = np.where(known.there > known.level, np.float32(_RISE), np.float32(_FALL))
         known.level += rate * (known.there - known.level)
         if share >= _LEAST:
@@ -247,7 +247,11 @@ class Covers:
     def _read_lips(self, known: Acquaintance) -> float:
         """How much redder the lips are than the skin around them; says whether they are hidden."""
         redness, alike = kernels.read_lips(
-            self._left.reshape(-1, 3), known.usual.reshape(-1, 3), self._lips_zone, self._ring, self._lips_near
+            self._left.reshape(-1, 3),
+            known.usual.reshape(-1, 3),
+            self._lips_zone,
+            self._ring,
+            self._lips_near,
         )
         if known.red >= _LEAST_RED and known.frames >= _SETTLED:
             # Crooked lips are still red, and pressed ones are still where they were.
@@ -281,7 +285,7 @@ class Covers:
         drawn = self._drawn
         drawn[:] = 0
         # Only what lies near it need be drawn.
-        some = kernels.nearby(cv2.dilate(amount, _NEARBY).reshape(-1), self._at, self._all)
+        some = blobs.nearby(cv2.dilate(amount, _NEARBY).reshape(-1), self._at, self._all)
         cpu.composite(drawn, self._painted, places, self._uv, self._whole, some)
         x, y, w, h = cv2.boundingRect(cv2.extractChannel(drawn, 0))
         reach = 2 * edges.REACH
@@ -289,7 +293,9 @@ class Covers:
         mask: Array = np.zeros(size, np.uint8)
         if w and h:
             part = mask[rows, columns]
-            grey = np.ascontiguousarray(cv2.cvtColor(patch.image[rows, columns], cv2.COLOR_RGB2GRAY), np.float32)
+            grey = np.ascontiguousarray(
+                cv2.cvtColor(patch.image[rows, columns], cv2.COLOR_RGB2GRAY), np.float32
+            )
             edges.to_edges(grey, drawn[rows, columns], self._work, part)
         return Cover(mask, patch.affine.copy(), np.ascontiguousarray(amount.reshape(-1)[self._at]))
 

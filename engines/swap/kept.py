@@ -36,7 +36,7 @@ class Keeper:
         height, width = image.shape[:2]
         x0, y0 = np.clip(np.floor(there.min(0)), 0, (width, height)).astype(int).tolist()
         x1, y1 = np.clip(np.ceil(there.max(0)) + 1, 0, (width, height)).astype(int).tolist()
-        if x1 - x0 < 1 or y1 - y0 < 1:
+        if x1 - x0 < 2 or y1 - y0 < 2:
             return None
         affine = cover.affine.copy()
         affine[:, 2] += affine[:, :2] @ np.array([x0, y0], np.float32)
@@ -50,7 +50,8 @@ class Keeper:
 
     def _room(self, height: int, width: int) -> tuple[Image, Array]:
         """Memory that stays: fresh pages for every frame would cost more than what is copied into them."""
-        if self._amount.shape[0] < height or self._amount.shape[1] < width:
-            size = (max(height, self._amount.shape[0]), max(width, self._amount.shape[1]))
+        if self._amount.shape[0] < height or self._amount.shape[1] <= width:
+            # A column more than is asked for: what is given never lies in one piece, and kernels know it as one type.
+            size = (max(height, self._amount.shape[0]), max(width + 1, self._amount.shape[1]))
             self._live, self._amount = np.empty((*size, 3), np.uint8), np.empty(size, np.uint8)
         return self._live[:height, :width], self._amount[:height, :width]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import cv2
 import numpy as np
@@ -25,7 +25,7 @@ to mouth."""
 
 
 _SQUARE: Final = np.ones((3, 3), np.uint8)
-_EROSIONS: Final = 2
+EROSIONS: Final = 2
 
 
 class MaskSource(Protocol):
@@ -68,6 +68,21 @@ class MaskSource(Protocol):
         ...
 
 
+@runtime_checkable
+class Outline(Protocol):
+    """A mask that is nothing but a convex outline, which can be drawn wherever the crop is."""
+
+    def outline(self, face: Face, affine: Floats, side: int) -> tuple[Floats, float]:
+        """Its sides, as :func:`sides_of` gives them, and the width of the slope inside of them, pixels.
+
+        Args:
+            face: See :meth:`MaskSource.write`.
+            affine: The same.
+            side: Of the crop, pixels.
+        """
+        ...
+
+
 class _Plain:
     """A mask that needs nothing to be opened."""
 
@@ -94,11 +109,14 @@ class Box(_Plain):
     def write(self, crop: Floats, face: Face, affine: Floats, out: Floats) -> None:
         """See :class:`MaskSource`."""
         if self._kept.shape != out.shape:
-            last = out.shape[0] - 1
-            sides = sides_of(np.array([[0, 0], [last, 0], [last, last], [0, last]]))
             self._kept = np.empty_like(out)
-            feather_convex(self._kept, sides, _EDGE * out.shape[0])
+            feather_convex(self._kept, *self.outline(face, affine, out.shape[0]))
         out[:] = self._kept
+
+    def outline(self, face: Face, affine: Floats, side: int) -> tuple[Floats, float]:
+        """See :class:`Outline`."""
+        last = side - 1
+        return sides_of(np.array([[0, 0], [last, 0], [last, last], [0, last]])), _EDGE * side
 
 
 class Ellipse(_Plain):
@@ -125,8 +143,11 @@ class Ellipse(_Plain):
 
     def write(self, crop: Floats, face: Face, affine: Floats, out: Floats) -> None:
         """See :class:`MaskSource`."""
-        side = out.shape[0]
-        feather_convex(out, sides_of(self._outline * side), _SOFT * self._width * side)
+        feather_convex(out, *self.outline(face, affine, out.shape[0]))
+
+    def outline(self, face: Face, affine: Floats, side: int) -> tuple[Floats, float]:
+        """See :class:`Outline`."""
+        return sides_of(self._outline * side), float(_SOFT * self._width * side)
 
 
 class Oval(_Plain):
@@ -136,8 +157,12 @@ class Oval(_Plain):
 
     def write(self, crop: Floats, face: Face, affine: Floats, out: Floats) -> None:
         """See :class:`MaskSource`."""
+        feather_convex(out, *self.outline(face, affine, out.shape[0]))
+
+    def outline(self, face: Face, affine: Floats, side: int) -> tuple[Floats, float]:
+        """See :class:`Outline`."""
         outline = outline_of(face, affine)
-        feather_convex(out, sides_of(outline), _SOFT * float(np.ptp(outline[:, 0])))
+        return sides_of(outline), _SOFT * float(np.ptp(outline[:, 0]))
 
 
 class Masks:
@@ -173,7 +198,7 @@ def soften(mask: Floats, sigma: float) -> None:
         mask: (S, S) float32, changed in place.
         sigma: Of the blur, for a mask of 256 pixels.
     """
-    cv2.erode(mask, _SQUARE, dst=mask, iterations=_EROSIONS, borderType=cv2.BORDER_REPLICATE)
+    cv2.erode(mask, _SQUARE, dst=mask, iterations=EROSIONS, borderType=cv2.BORDER_REPLICATE)
     cv2.GaussianBlur(mask, (0, 0), sigma * mask.shape[0] / 256, dst=mask, borderType=cv2.BORDER_REPLICATE)
 
 

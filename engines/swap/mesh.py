@@ -16,8 +16,8 @@ from engines.analysis.source import SourceFace
 from engines.analysis.topology import OVAL, POINTS, triangles
 from engines.errors import EngineError, PhotoError
 from engines.faces import Array, Face, Floats, Image
+from engines.kernels import blobs, cpu, edges
 from engines.kernels import cover as cover_kernels
-from engines.kernels import cpu, edges
 from engines.swap.base import Progress
 from engines.swap.cover import Acquaintance, Cover, Covers
 from engines.swap.eyes import EyeColours
@@ -119,6 +119,7 @@ class MeshSwapper:
         """See :class:`~engines.swap.base.Swapper`."""
         cpu.warm_up(progress)
         cover_kernels.warm_up(progress)
+        blobs.warm_up(progress)
         edges.warm_up(progress)
         wears = any(worn(source.image, source.points) for source in self._sources)
         self._covers = Covers(spectacles=not wears) if self._looks.occluders == "live" else None

@@ -1,8 +1,8 @@
 """The mesh swapper for pictures on a card: worked out on the processor, painted on the card.
 
-What is worked out, light, eyes, shape and what is before the face, looks at a few thousand pixels of the live picture, which
-never left the processor. What is painted with, openings and what is before the face, is taken on the card out of the picture
-that is painted there, so that nothing comes back that was covered already.
+What is worked out, light, eyes, shape and what is before the face, looks at a few thousand pixels of the live picture,
+which never left the processor. What is painted with, openings and what is before the face, is taken on the card out of
+the picture that is painted there, so that nothing comes back that was covered already.
 """
 
 from __future__ import annotations
@@ -51,30 +51,30 @@ class GpuMeshSwapper:
         plain[:, 3] = 1 / 255
         self._plain = card.array(plain)
 
-    def swap(self, picture: GpuCanvas, face: Face) -> MeshLayer | None:
+    def swap(self, image: GpuCanvas, face: Face) -> MeshLayer | None:
         """See :class:`~engines.swap.base.Swapper`."""
-        return self._mesh.swap(picture.live, face)
+        return self._mesh.swap(image.live, face)
 
-    def blend(self, picture: GpuCanvas, layer: MeshLayer) -> None:
+    def blend(self, image: GpuCanvas, layer: MeshLayer) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
-        work, image = picture.work, picture.image
+        work, painted = image.work, image.image
         texture, uv = self._levels[layer.level]
-        kept = self._kept(picture, layer.cover) if layer.cover is not None else None
+        kept = self._kept(image, layer.cover) if layer.cover is not None else None
         shown = [opening for opening in layer.openings if len(opening.triangles)]
-        sent = work.parcels.send(
-            layer.xy, layer.gain, layer.order,
-            *(array for one in shown for array in (one.uv, one.triangles, _BLANK if one.colours is None else one.colours)),
-        )  # fmt: skip
+        arrays = [layer.xy, layer.gain, layer.order]
+        for opening in shown:
+            arrays += opening.uv, opening.triangles, _BLANK if opening.colours is None else opening.colours
+        sent = work.parcels.send(*arrays)
         xy, gain, order = sent[:3]
         for number, opening in enumerate(shown):
             places, corners, colours = sent[3 + 3 * number : 6 + 3 * number]
             live = self._scratch(number, opening.texture.shape[:2])
-            work.pictures.lift(image, opening.corner, live, colours, opening.strength)
+            work.pictures.lift(painted, opening.corner, live, colours, opening.strength)
             window = _window(layer.xy, opening.triangles)
-            work.mesh.composite(image, live, xy, places, self._plain, corners, window)
-        work.mesh.composite(image, texture, xy, uv, gain, order, _window(layer.xy, layer.order))
+            work.mesh.composite(painted, live, xy, places, self._plain, corners, window)
+        work.mesh.composite(painted, texture, xy, uv, gain, order, _window(layer.xy, layer.order))
         if kept is not None:
-            work.pictures.put_back(image, *kept)
+            work.pictures.put_back(painted, *kept)
 
     def close(self) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
@@ -82,7 +82,9 @@ class GpuMeshSwapper:
         self._levels = []
         self._room = {}
 
-    def _kept(self, picture: GpuCanvas, cover: Cover) -> tuple[tuple[int, int], GpuArray, GpuArray, GpuArray] | None:
+    def _kept(
+        self, picture: GpuCanvas, cover: Cover
+    ) -> tuple[tuple[int, int], GpuArray, GpuArray, GpuArray] | None:
         """What is before the face, lifted before anything is painted: its corner, its pixels, the mask and its map."""
         region = _region(cover, picture.size)
         if region is None:

@@ -115,6 +115,7 @@ class NeuralSwapper:
         chosen = {"box": outlines["box"], self._options.shape: outlines[self._options.shape]}
         self._mask_sources = (*chosen.values(), *self._options.masks)
         self._tiles: Tiles | None = None
+        self._stream = 0  # of its own
 
     def open(self, progress: Progress) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
@@ -150,16 +151,9 @@ class NeuralSwapper:
         tiles = self._tiles
         if tiles is None:
             raise EngineError(f"The engine {self.name} is used before it was opened.")
-        if not np.isfinite(face.points).all():
-            raise EngineError("The landmarks of the live face are not numbers.")
         crop, new, mask = self._crop, self._face, self._mask
-        try:
-            affine = crop_affine(self._generator.contract.template, tiles.side, face.alignment)
-        except ValueError:
-            return None
-        # The similarity of a face that is seen edge on may be no map at all, or one of half a pixel.
-        scale = float(np.hypot(affine[0, 0], affine[1, 0]))
-        if not (np.isfinite(affine).all() and 0 < scale < tiles.side / _SMALLEST):
+        affine = self._placed(face, tiles.side)
+        if affine is None:
             return None
         self._warp.crop(image, affine, crop, _ONES, _NOUGHTS)
         mask[:] = 1
@@ -201,6 +195,18 @@ class NeuralSwapper:
         restorer = self._options.restorer
         return () if restorer is None else restorer.gives_way
 
+    def _placed(self, face: Face, side: int) -> Floats | None:
+        """Frame pixels to crop pixels; None where no crop of the face can be made."""
+        if not np.isfinite(face.points).all():
+            raise EngineError("The landmarks of the live face are not numbers.")
+        try:
+            affine = crop_affine(self._generator.contract.template, side, face.alignment)
+        except ValueError:
+            return None
+        # The similarity of a face that is seen edge on may be no map at all, or one of half a pixel.
+        scale = float(np.hypot(affine[0, 0], affine[1, 0]))
+        return affine if np.isfinite(affine).all() and 0 < scale < side / _SMALLEST else None
+
     def _opened_network(self, progress: Progress) -> Tiles:
         """The network with as many tiles at once as it takes."""
         generator, boost = self._generator, self._options.boost
@@ -227,11 +233,15 @@ class NeuralSwapper:
         generator = self._generator
         return open_network(
             generator.path, self._device, threads=None, batch=batch,
-            shapes=generator.roles.shapes(batch), progress=progress,
+            shapes=generator.roles.shapes(batch), stream=self._stream, progress=progress,
         )  # fmt: skip
 
     def _covers(self, mask: Floats, face: Face, affine: Floats) -> bool:
         """Whether a mask hides enough of the real face."""
-        total = float(mask.sum(dtype=np.float64))
+        return self._enough(float(mask.sum(dtype=np.float64)), face, affine)
+
+    @staticmethod
+    def _enough(total: float, face: Face, affine: Floats) -> bool:
+        """Whether a mask with this sum hides enough of the real face."""
         area = float(cv2.contourArea(cv2.convexHull(outline_of(face, affine))))
         return math.isfinite(total) and area > 1 and total >= _COVERS * area

@@ -31,8 +31,8 @@ class PortraitOptions:
     """What can be chosen about a moving picture.
 
     Attributes:
-        background: What is behind and around it: ``#rrggbb``, ``green`` or the path of a picture; None for the mean
-            colour behind a transparent one and blurred edges around an opaque one.
+        background: What is behind and around it: ``#rrggbb``, ``green`` or ``file:PATH`` of a picture; None for the
+            mean colour behind a transparent one and blurred edges around an opaque one.
         size: Width and height of the frames that are expected, pixels: made ready before the first comes. Others are
             as well, when they do.
     """
@@ -123,6 +123,9 @@ class PortraitSwapper:
             source = self._source
             where = fitted(source.points, (source.image.shape[1], source.image.shape[0]), size)
             behind = None if self._backdrop is None else filled(self._backdrop, size)
-            stage = Stage(source.image, source.points, where, size, alpha=source.alpha, behind=behind)
+            stage = Stage(
+                source.image, source.points, where, size,
+                alpha=source.alpha, behind=behind, teeth=not source.marked,
+            )  # fmt: skip
             self._stage = (size, stage)
         return self._stage[1]

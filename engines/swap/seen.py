@@ -12,7 +12,7 @@ import numpy as np
 from engines.analysis.picture import PictureNetwork
 from engines.catalogue.entry import Channels, Contract
 from engines.errors import EngineError
-from engines.faces import Array, Face, Floats
+from engines.faces import Face, Floats
 from engines.runtime.device import CPU, Device
 from engines.swap.base import Progress
 from engines.swap.mask_choice import REGIONS

@@ -1,4 +1,4 @@
-"""What is measured on, and what a run costs it; from the standard library alone."""
+"""What is measured on, and what a run costs it. Nothing of it is loaded that would not be loaded anyway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
+from typing import Any, Final
+
+from engines.runtime import wheels
+from engines.runtime.driver import Driver, find_driver
+from engines.runtime.plan_key import driver_version
+
+_PACKAGES: Final = (
+    "av",
+    "numba",
+    "numpy",
+    "opencv-python-headless",
+    "opencv-python",
+    "opencv-contrib-python",
+    "pillow",
+)
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -19,6 +36,45 @@ def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine() or "unknown"
+
+
+def versions(version: Callable[[str], str] = metadata.version) -> dict[str, str]:
+    """Versions of Python and of every installed package that times depend on.
+
+    Args:
+        version: Gives the version of a distribution.
+    """
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found | wheels.installed(version)
+
+
+def this_machine(
+    device: str = "cpu", find: Callable[[], Driver] = find_driver, version: Callable[[], str] = driver_version
+) -> Mapping[str, Any]:
+    """What is measured on: processor, cores, GPU and its driver.
+
+    Args:
+        device: ``cpu`` or ``cuda:N``. What runs on the processor is told of the first GPU there is, if any.
+        find: Looks for the driver.
+        version: The driver's version; empty where nothing tells.
+    """
+    driver = find()
+    number = device.partition(":")[2]
+    index = int(number) if number.isdecimal() else 0
+    gpu = next((one.name for one in driver.gpus if one.index == index), None)
+    told = version() if gpu else ""
+    cuda = f"CUDA {driver.cuda[0]}.{driver.cuda[1]}" if gpu else ""
+    return {
+        "cpu": cpu_name(),
+        "cores": usable_cores(),
+        "gpu": gpu,
+        "driver": (f"{told}, {cuda}" if told else cuda) or None,
+    }
 
 
 def usable_cores() -> int:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from realtime import __version__
-from realtime.bench.machine import cpu_name, usable_cores
+from realtime.bench.machine import this_machine, versions
 from realtime.bench.profile import Part
 from realtime.budget import Report, Spread, StageReport
 from realtime.config import Config
@@ -104,7 +104,8 @@ class Result:
         return {
             "schema": SCHEMA,
             "version": __version__,
-            "machine": {"cpu": cpu_name(), "cores": usable_cores(), "gpu": None, "driver": None},
+            "machine": dict(this_machine(self.device)),
+            "versions": versions(),
             "config": {
                 "source": self.config.source,
                 "engine": self.config.engine,

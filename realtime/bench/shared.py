@@ -148,7 +148,7 @@ class SharedSink:
         """See :class:`~realtime.sinks.base.Sink`."""
         if self._i420 is None:
             raise ValueError("send() before open()")
-        self._picture.write(self._i420.convert(frame.image))
+        self._picture.write(self._i420.of(frame))
 
     def close(self) -> None:
         """See :class:`~realtime.sinks.base.Sink`."""

@@ -1,10 +1,10 @@
-"""The same measurement over sizes of the frame and of the face: a table, and a picture of it."""
+"""The same measurement over sizes of the frame and of the face, and over engines: a table, and a picture of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from engines.faces import Image
 from realtime.bench.measure import Task
 from realtime.bench.result import SCHEMA, Result
 from realtime.config import FACE_WIDTHS, SIZES
-from realtime.show import milliseconds, table
+from realtime.show import clean, milliseconds, table
 from realtime.values import read_size
 
 _MOST: Final = 64
@@ -47,12 +47,14 @@ class Cell:
         face_width: Pixels.
         result: What was measured; None where that was not possible.
         why: Why not.
+        engine: As asked for.
     """
 
     size: tuple[int, int]
     face_width: float
     result: Result | None
     why: str = ""
+    engine: str = ""
 
 
 def read_sizes(text: str) -> list[tuple[int, int]]:
@@ -88,58 +90,80 @@ def read_widths(text: str) -> list[float]:
     return widths
 
 
+def read_engines(text: str) -> list[str]:
+    """Reads ``mesh,inswapper_128``.
+
+    Raises:
+        UsageError: One of them has no name, or is named twice.
+    """
+    engines = [part.strip() for part in text.split(",")]
+    if not all(engines) or len(set(engines)) < len(engines):
+        raise UsageError(
+            f"--engines must be names like mesh,inswapper_128, each once, not '{text}'.",
+            "See: doppelcam models list",
+        )
+    return engines
+
+
 def sweep(
     task: Task,
     sizes: Sequence[tuple[int, int]],
     widths: Sequence[float],
     measure: Callable[[Task], Result],
+    engines: Sequence[str] = (),
 ) -> list[Cell]:
-    """Measures every size with every width of face.
+    """Measures every engine with every size and every width of face.
 
     Args:
         task: What is the same in all of them.
         sizes: Of the frames.
         widths: Of the face, pixels. Wider than a frame is high is left out: no camera sees that.
         measure: Measures one.
+        engines: Which; that of the task by default.
 
     Raises:
         UsageError: There are too many.
     """
-    if len(sizes) * len(widths) > _MOST:
+    engines = engines or (task.config.engine,)
+    if len(sizes) * len(widths) * len(engines) > _MOST:
         raise UsageError(
-            f"{len(sizes)} sizes with {len(widths)} widths are more than {_MOST} measurements.",
+            f"{len(sizes)} sizes with {len(widths)} widths of {len(engines)} engines are more than {_MOST} "
+            "measurements.",
             "Name fewer of them.",
         )
     cells = []
-    for size in sizes:
-        for width in widths:
-            if width > size[1]:
-                cells.append(Cell(size, width, None, "wider than the frame is high"))
-                continue
-            asked = replace(task, config=replace(task.config, size=size), face_width=width)
-            try:
-                cells.append(Cell(size, width, measure(asked)))
-            except DoppelcamError as error:
-                # A face too small to be found is an answer too.
-                cells.append(Cell(size, width, None, error.what))
+    for engine, size, width in product(engines, sizes, widths):
+        if width > size[1]:
+            cells.append(Cell(size, width, None, "wider than the frame is high", engine))
+            continue
+        config = replace(task.config, size=size, engine=engine)
+        try:
+            cells.append(
+                Cell(size, width, measure(replace(task, config=config, face_width=width)), "", engine)
+            )
+        except DoppelcamError as error:
+            # A face too small to be found, or an engine that is not there, is an answer too.
+            cells.append(Cell(size, width, None, error.what, engine))
     return cells
 
 
 def sweep_table(cells: Sequence[Cell]) -> Table:
     """What a sweep found; ms, at p50 unless named."""
+    several = len({cell.engine for cell in cells}) > 1
     made = table(
+        *(["engine"] if several else []),
         "size", ">face px", ">track", ">swap", ">blend", ">a frame", ">p95", ">age p99", ">fps", ">dropped",
         title="Sweep, ms",
     )  # fmt: skip
     for cell in cells:
         width, height = cell.size
+        what = [*([clean(cell.engine)] if several else []), f"{width}×{height}", f"{cell.face_width:g}"]
         if cell.result is None:
-            made.add_row(f"{width}×{height}", f"{cell.face_width:g}", *[Text("–", "dim")] * 8)
+            made.add_row(*what, *[Text("–", "dim")] * 8)
             continue
         report = cell.result.report
         made.add_row(
-            f"{width}×{height}",
-            f"{cell.face_width:g}",
+            *what,
             *(milliseconds(report.stages[stage].spread.p50) for stage in ("track", "swap", "blend")),
             milliseconds(report.process.p50),
             milliseconds(report.process.p95),
@@ -156,6 +180,7 @@ def sweep_json(cells: Sequence[Cell]) -> dict[str, Any]:
         "schema": SCHEMA,
         "sweep": [
             {
+                "engine": cell.engine,
                 "size": list(cell.size),
                 "face_width": cell.face_width,
                 "result": cell.result.as_json() if cell.result else None,
@@ -184,7 +209,7 @@ def write_plot(path: Path, cells: Sequence[Cell], period_ms: float) -> None:
 
 
 def plot(cells: Sequence[Cell], period_ms: float) -> Image:
-    """A line for each size: time of a frame (p95) over the width of the face, and the time there is.
+    """A line for each engine and size: time of a frame (p95) over the width of the face, and the time there is.
 
     Args:
         cells: What was measured.
@@ -193,10 +218,12 @@ def plot(cells: Sequence[Cell], period_ms: float) -> Image:
     Returns:
         H×W×3 uint8 BGR.
     """
-    lines: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    several = len({cell.engine for cell in cells}) > 1
+    lines: dict[str, list[tuple[float, float]]] = {}
     for cell in cells:
         if cell.result is not None:
-            lines.setdefault(cell.size, []).append((cell.face_width, cell.result.report.process.p95))
+            name = f"{cell.size[0]}x{cell.size[1]}" + (f" {cell.engine}" if several else "")
+            lines.setdefault(name, []).append((cell.face_width, cell.result.report.process.p95))
     points = [point for line in lines.values() for point in line]
     right = max([x for x, _ in points], default=1.0) * 1.05
     top = _round_up(max([period_ms, *(y for _, y in points)]) * 1.05)
@@ -219,7 +246,7 @@ def plot(cells: Sequence[Cell], period_ms: float) -> Image:
     for x in np.linspace(0, right, 81)[:-1:2]:
         cv2.line(sheet, at(float(x), period_ms), at(float(x + right / 80), period_ms), _INK, 1)
     _write(sheet, f"{period_ms:.1f} ms: one frame's time", at(right * 0.66, period_ms + top * 0.015))
-    for number, (size, line) in enumerate(lines.items()):
+    for number, (name, line) in enumerate(lines.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         for before, after in pairwise(line):
             cv2.line(sheet, at(*before), at(*after), colour, 2, cv2.LINE_AA)
@@ -227,7 +254,7 @@ def plot(cells: Sequence[Cell], period_ms: float) -> Image:
             cv2.circle(sheet, at(*point), 4, colour, -1, cv2.LINE_AA)
         y = _TOP - 8 + 22 * number
         cv2.line(sheet, (_LEFT + 20, y), (_LEFT + 50, y), colour, 3)
-        _write(sheet, f"{size[0]}x{size[1]}", (_LEFT + 60, y + 5))
+        _write(sheet, name, (_LEFT + 60, y + 5))
     return sheet
 
 

@@ -17,7 +17,15 @@ from realtime.bench.loopback import Loopback, measure_loopback
 from realtime.bench.measure import Task, highest_rate, keeps_up, measure
 from realtime.bench.profile import Profile
 from realtime.bench.result import Result
-from realtime.bench.sweep import read_sizes, read_widths, sweep, sweep_json, sweep_table, write_plot
+from realtime.bench.sweep import (
+    read_engines,
+    read_sizes,
+    read_widths,
+    sweep,
+    sweep_json,
+    sweep_table,
+    write_plot,
+)
 from realtime.cli.live import Preparing
 from realtime.cli.parser import given_flags
 from realtime.config import BENCH, FACE_WIDTHS, SIZES
@@ -85,12 +93,16 @@ def _check(args: argparse.Namespace) -> None:
     if len(alone) > 1:
         raise UsageError(f"--{alone[0]} and --{alone[1]} do not go together.", "Do one after the other.")
     if args.sweep:
-        wrong = next((name for name in ("size", "face_width", "compare") if _given(args, name)), None)
+        wrong = next(
+            (name for name in ("size", "face_width", "compare", "engine") if _given(args, name)), None
+        )
         if wrong:
             flag = wrong.replace("_", "-")
-            raise UsageError(f"--{flag} does not go with --sweep.", "Use --sizes and --face-widths.")
+            raise UsageError(
+                f"--{flag} does not go with --sweep.", "Use --sizes, --face-widths and --engines."
+            )
         return
-    wrong = next((name for name in ("sizes", "face_widths", "plot") if getattr(args, name)), None)
+    wrong = next((name for name in ("sizes", "face_widths", "engines", "plot") if getattr(args, name)), None)
     if wrong:
         raise UsageError(f"--{wrong.replace('_', '-')} is for a sweep.", "Add --sweep.")
 
@@ -110,14 +122,17 @@ def _enforce(args: argparse.Namespace, missed: Sequence[str]) -> None:
 def _sweep(task: Task, args: argparse.Namespace) -> int:
     sizes = read_sizes(SIZES if args.sizes is None else args.sizes)
     widths = read_widths(FACE_WIDTHS if args.face_widths is None else args.face_widths)
+    engines = read_engines(args.engines) if args.engines is not None else []
     with Preparing(stderr()) as preparing:
 
         def one(task: Task) -> Result:
             width, height = task.config.size or (0, 0)
-            preparing(f"measuring {width}×{height} with a face of {task.face_width:g} pixels")
+            preparing(
+                f"measuring {task.config.engine}, {width}×{height} with a face of {task.face_width:g} pixels"
+            )
             return measure(task, lambda _: None)
 
-        cells = sweep(task, sizes, widths, one)
+        cells = sweep(task, sizes, widths, one, engines)
     if args.plot:
         write_plot(args.plot, cells, 1000 / (task.config.fps or DEFAULT_FPS))
     if args.json:
@@ -130,7 +145,7 @@ def _sweep(task: Task, args: argparse.Namespace) -> int:
         if args.plot:
             console.print(Text(f"Drawn into {short_path(args.plot)}.", "dim"))
     missed = [
-        f"{cell.size[0]}x{cell.size[1]}, {cell.face_width:g} px: {one}"
+        f"{cell.engine}, {cell.size[0]}x{cell.size[1]}, {cell.face_width:g} px: {one}"
         for cell in cells
         if cell.result
         for one in cell.result.missed()
@@ -161,7 +176,7 @@ def _show(result: Result, document: Mapping[str, Any], old: Mapping[str, Any] | 
     width, height = result.size
     machine = document["machine"]
     rows = [
-        ("machine", f"{machine['cpu']}, {machine['cores']} cores"),
+        ("machine", f"{clean(machine['cpu'])}, {machine['cores']} cores{_card(machine)}"),
         ("engine", f"{result.config.engine} on {result.device}"),
         *(
             ("networks" if i == 0 else "", nodes_line({name: one}))
@@ -196,6 +211,12 @@ def _show(result: Result, document: Mapping[str, Any], old: Mapping[str, Any] | 
         console.print(compare_table(old, document))
         for difference in differences(old, document):
             console.print(Text(f"Not alike: {clean(difference)}.", "yellow"))
+
+
+def _card(machine: Mapping[str, Any]) -> str:
+    """The GPU, where there is one."""
+    driver = f" (driver {machine['driver']})" if machine["driver"] else ""
+    return f"; {clean(machine['gpu'])}{driver}" if machine["gpu"] else ""
 
 
 def _cold(result: Result) -> str:

@@ -55,7 +55,8 @@ def _show(settings: Settings, as_json: bool) -> int:
 
 def _validate(file: Path | None) -> int:
     # The environment is left out: the question is whether the file is right.
-    named = file or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else default_file())
+    told = os.environ.get(CONFIG_VARIABLE)
+    named = file or (Path(told).expanduser() if told else default_file())
     settings = load({}, {}, named)
     given = sum(origin.kind == "file" for origin in settings.origins.values())
     stdout().print(f"{short_path(named)}: valid, sets {given} of {len(OPTIONS)} options.", markup=False)

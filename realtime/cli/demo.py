@@ -13,9 +13,9 @@ from realtime.cli.live import follow
 from realtime.cli.parser import given_flags
 from realtime.config import DEMO
 from realtime.config_load import from_flags
-from realtime.demo import PICTURE, folder_for, gallery_for, note_of, with_sink, write_picture
+from realtime.demo import PICTURE, VIDEO, folder_for, gallery_for, is_bare, note_of, with_sink, write_picture
 from realtime.gallery import GallerySink, WatchedSource
-from realtime.show import short_path, stdout
+from realtime.show import clean, short_path, stderr, stdout
 from realtime.sources.open import DEFAULT_FPS
 
 
@@ -23,7 +23,9 @@ def main(args: argparse.Namespace) -> int:
     """Shows it at work, and leaves a picture."""
     config = from_flags(given_flags(args), DEMO)
     folder = folder_for(args.output)
-    config = with_sink(config, folder)
+    config, passed_over = with_sink(config, folder)
+    if passed_over:
+        stderr().print(Text(f"{clean(passed_over)} So the demo goes into {VIDEO}.", "yellow"))
     gallery = gallery_for(config, config.fps or DEFAULT_FPS)
     parts = assemble(
         config, watch=lambda source: WatchedSource(source, gallery), more_sinks=[GallerySink(gallery)]
@@ -42,6 +44,6 @@ def main(args: argparse.Namespace) -> int:
         if kind == "file":
             console.print(Text.assemble(("video    ", "dim"), short_path(Path(path))))
     note = note_of(report, parts.source.size, parts.device.name)
-    if write_picture(gallery.pairs, config.face[0], note, picture):
+    if write_picture(gallery.pairs, config.face[0], note, picture, is_bare(config.source)):
         console.print(Text.assemble(("picture  ", "dim"), short_path(picture)))
     return 0

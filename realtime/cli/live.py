@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -25,6 +27,7 @@ from realtime.control.control import Control, is_wide, wants_control
 from realtime.metrics import MetricsServer
 from realtime.session import Session, Snapshot, State
 from realtime.show import clean, counts_line, facts, latency_table, nodes_line, stderr, stdout
+from realtime.thermal import Thermometer
 
 _GLANCE_NS: Final = 100_000_000
 _REFRESH_NS: Final = 250_000_000
@@ -170,8 +173,8 @@ def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
 
 def _control(parts: Parts, config: Config) -> Control:
     return Control(
-        config, parts.sinks, parts.pipeline, parts.tracker, parts.guard, parts.source, parts.another, parts.nodes,
-        parts.clock,
+        config, parts.sinks, parts.pipeline, parts.tracker, parts.guard, parts.source, parts.another,
+        parts.replace_swapper, parts.nodes, parts.clock,
     )  # fmt: skip
 
 
@@ -180,7 +183,9 @@ def _say_where(console: Console, control: Control, config: Config) -> None:
         console.print(f"Control page: {control.link}", markup=False, soft_wrap=True)
         if is_wide(config):
             console.print(
-                Text("Other machines reach it, and what is said between can be overheard: no HTTPS.", "yellow")
+                Text(
+                    "Other machines reach it, and what is said between can be overheard: no HTTPS.", "yellow"
+                )
             )
     if control.osc_port is not None:
         console.print(f"OSC: port {control.osc_port} of this machine", markup=False)
@@ -195,7 +200,12 @@ def _watch(
 ) -> None:
     until = None if config.duration is None else began_ns + round(config.duration * 1e9)
     advised = False
-    with _OnTerminal(console, heading(parts)) if console.is_terminal else _Plain(console, began_ns) as show:
+    shown = (
+        _OnTerminal(console, heading(parts), providers(parts.nodes()), Thermometer())
+        if console.is_terminal
+        else _Plain(console, began_ns)
+    )
+    with shown as show:
         while True:
             now = parts.clock.now_ns()
             if until is not None and now >= until:
@@ -229,9 +239,19 @@ def summary(report: Report, parts: Parts) -> None:
     console.print(Text(counts_line(report), "dim"))
 
 
+def providers(nodes: Mapping[str, Mapping[str, int]]) -> str:
+    """What the networks run on, each provider once and the one with the most nodes first."""
+    totals: Counter[str] = Counter()
+    for each in nodes.values():
+        totals.update(each)
+    return ", ".join(provider for provider, _ in totals.most_common())
+
+
 class _OnTerminal(AbstractContextManager["_OnTerminal"]):
-    def __init__(self, console: Console, title: str) -> None:
-        self._title = title
+    def __init__(
+        self, console: Console, title: str, runs_on: str = "", thermometer: Thermometer | None = None
+    ) -> None:
+        self._title, self._runs_on, self._thermometer = title, runs_on, thermometer
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._history = History()
 
@@ -247,7 +267,10 @@ class _OnTerminal(AbstractContextManager["_OnTerminal"]):
     def update(self, snapshot: Snapshot, now_ns: int) -> None:
         """Shows how it is going now."""
         self._history.notice(snapshot.report)
-        self._live.update(Group(view(snapshot, self._title), "", self._history.table()), refresh=True)
+        warm = self._thermometer.read() if self._thermometer is not None else {}
+        about = [clean(self._runs_on), *(f"{where} {celsius} °C" for where, celsius in warm.items())]
+        below = Text(" · ".join(part for part in about if part), "dim")
+        self._live.update(Group(view(snapshot, self._title), "", self._history.table(), below), refresh=True)
 
 
 class _Plain(AbstractContextManager["_Plain"]):

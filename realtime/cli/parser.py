@@ -166,6 +166,7 @@ def _bench(parser: _Parser) -> None:
     )
     parser.add_argument("--sizes", metavar="WxH,…", help=f"of a sweep (default: {SIZES})")
     parser.add_argument("--face-widths", metavar="PX,…", help=f"of a sweep (default: {FACE_WIDTHS})")
+    parser.add_argument("--engines", metavar="NAME,…", help="of a sweep (default: mesh)")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the sweep")
     parser.add_argument("--enforce", action="store_true", help="exit with 5 if a budget was missed")
     parser.add_argument(

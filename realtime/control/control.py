@@ -13,6 +13,7 @@ from typing import Final, Self
 from engines.catalogue.store import Store, default_folder
 from engines.errors import UsageError
 from engines.open import SWAPPERS
+from engines.swap.base import AnySwapper
 from realtime.clock import Clock
 from realtime.config import Config
 from realtime.control.desk import Desk, Nodes
@@ -71,6 +72,7 @@ class Control(AbstractContextManager["Control"]):
         guard: Gets veiled.
         source: Where frames come from.
         another: Makes swappers.
+        replace_swapper: Puts one in the place of another, between two frames.
         nodes: Where every network really runs.
         clock: Time.
         environ: Where the password may stand.
@@ -84,7 +86,8 @@ class Control(AbstractContextManager["Control"]):
 
     def __init__(
         self, config: Config, sinks: Sequence[Sink], pipeline: Pipeline, tracker: Smoothed, guard: Guard,
-        source: Source, another: Another, nodes: Nodes, clock: Clock, environ: Mapping[str, str] = os.environ,
+        source: Source, another: Another, replace_swapper: Callable[[AnySwapper], AnySwapper], nodes: Nodes,
+        clock: Clock, environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         password = password_from(environ, config.control_password_file)
         if password is None and not is_loopback(config.control_host):
@@ -94,6 +97,7 @@ class Control(AbstractContextManager["Control"]):
             )
         self._config, self._pipeline, self._tracker, self._guard = config, pipeline, tracker, guard
         self._source, self._another, self._nodes = source, another, nodes
+        self._replace_swapper = replace_swapper
         self._access = Access(password, lambda: clock.now_ns() / 1e9)
         self._after, self._before = Picture(clock), Picture(clock, painted=True)
         kinds = [spec.partition(":")[0] for spec in config.sink]
@@ -121,8 +125,8 @@ class Control(AbstractContextManager["Control"]):
         gallery = Gallery(self._pipeline.swapper.landmarks)
         worker = Worker(gallery.close)
         steering = Steering(
-            config, engines_of(config), self._pipeline, self._tracker, self._another, session.between_frames,
-            gallery, worker,
+            config, engines_of(config), self._pipeline, self._tracker, self._another, self._replace_swapper,
+            session.between_frames, gallery, worker,
         )  # fmt: skip
         self.desk = Desk(
             session.snapshot, self._nodes, steering, gallery, worker, self._guard.curtain, self._switches,

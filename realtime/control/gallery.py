@@ -1,7 +1,7 @@
 """The faces that can be put on: those of the configuration, and photos that were dropped on the page.
 
 Dropped photos never reach a folder of the user's: they lie in a temporary file while they are read, and then in memory,
-as much of each as a swapper needs.
+with no more pixels of each than a swapper needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Final
 import cv2
 import numpy as np
 
-from engines.analysis.photo import read_photo
 from engines.analysis.source import SourceFace, SourceReader
 from engines.errors import PhotoError, UsageError
 from engines.faces import Image
@@ -26,9 +25,9 @@ LARGEST_UPLOAD: Final = 40 * 1024 * 1024
 """Bytes of a photo: above what cameras make."""
 MOST_FACES: Final = 24
 
-_MARGIN: Final = 1.0
-"""Widths of the face that are kept around it: swap generators look at twice its size."""
 _LARGEST: Final = 2048
+_ENOUGH: Final = 512.0
+"""Pixels of a photo's longer side that are kept, unless its face has less than the second number then."""
 _THUMBNAIL: Final = 160
 _AROUND: Final = 0.28
 
@@ -118,11 +117,10 @@ class Gallery:
             path = Path(folder) / shown
             path.write_bytes(data)
             try:
-                image = read_photo(path)
+                face = kept(self._source_reader().read(path))
             except PhotoError as error:
                 # Where it lay for a moment helps nobody.
                 raise PhotoError(error.what.replace(str(path), shown), error.fix) from None
-        face = kept(self._source_reader().find(image, shown))
         with self._lock:
             self._number += 1
             key = Path(f"dropped-{self._number}") / shown
@@ -195,20 +193,15 @@ def plain_name(name: str) -> str:
 
 
 def kept(face: SourceFace) -> SourceFace:
-    """The part of a photo that swappers look at, and no more pixels of it than any of them uses."""
-    low, high = face.points[:, :2].min(0), face.points[:, :2].max(0)
-    margin = _MARGIN * float((high - low).max())
-    height, width = face.image.shape[:2]
-    left, top = (max(0, int(v - margin)) for v in low)
-    right, bottom = min(width, int(high[0] + margin) + 1), min(height, int(high[1] + margin) + 1)
-    image = np.ascontiguousarray(face.image[top:bottom, left:right])
-    factor = min(1.0, _LARGEST / max(image.shape[:2]))
-    points = face.points - np.array([left, top, 0], np.float32)
-    if factor < 1:
-        size = (round(image.shape[1] * factor), round(image.shape[0] * factor))
-        image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
-        points = points * np.float32(factor)
-    return replace(face, image=image, points=np.ascontiguousarray(points, np.float32))
+    """A photo with no more pixels than any swapper uses: all of it, since some show more than the face."""
+    width = float(np.ptp(face.points[:, 0]))
+    factor = min(1.0, max(_LARGEST / max(face.image.shape[:2]), _ENOUGH / max(width, 1.0)))
+    if factor == 1:
+        return face
+    size = (round(face.image.shape[1] * factor), round(face.image.shape[0] * factor))
+    image = np.asarray(cv2.resize(face.image, size, interpolation=cv2.INTER_AREA), np.uint8)
+    alpha = None if face.alpha is None else cv2.resize(face.alpha, size, interpolation=cv2.INTER_AREA)
+    return replace(face, image=image, points=face.points * np.float32(factor), alpha=alpha)
 
 
 def thumbnail(face: SourceFace) -> bytes:

@@ -98,7 +98,10 @@ class Picture:
             with self._changed:
                 newest, latest = self._newest, self._number
             if newest is not None:
-                self._encoded = (latest, encoded(small(newest.image) if isinstance(newest, Frame) else newest))
+                self._encoded = (
+                    latest,
+                    encoded(small(newest.image) if isinstance(newest, Frame) else newest),
+                )
             # The buffer behind a frame goes back to its pool.
             del newest
             with self._changed:

@@ -31,6 +31,9 @@ def _setting(name: str) -> Schema:
     kind = {"shape": _SHARE, "morph": _SHARE, "smoothing": _SHARE, "label": _FLAG}.get(name, kind)
     if name == "boost":
         kind = {"type": "integer", "enum": [int(word) for word in WORDS[name]]}
+    if name == "mask":
+        # What was typed at the start may be any of its forms; to be set are these.
+        kind = {"type": "string", "examples": list(WORDS[name])}
     return {**kind, "description": about}
 
 

@@ -62,9 +62,10 @@ class Steering:
     Args:
         config: What runs now.
         engines: Names of the engines that may be chosen.
-        pipeline: Gets the new swapper and the label.
+        pipeline: Gets the label.
         tracker: Gets the smoothing.
         another: Makes a swapper.
+        replace_swapper: Puts a swapper in the place of another and returns that; called between two frames.
         between: Hands over.
         gallery: Where faces come from.
         worker: Prepares.
@@ -77,13 +78,14 @@ class Steering:
         pipeline: Pipeline,
         tracker: Smoothed,
         another: Another,
+        replace_swapper: Callable[[AnySwapper], AnySwapper],
         between: Between,
         gallery: Gallery,
         worker: Worker,
     ) -> None:
         self._config, self._engines = config, tuple(engines)
         self._pipeline, self._tracker = pipeline, tracker
-        self._another, self._between = another, between
+        self._another, self._replace_swapper, self._between = another, replace_swapper, between
         self._gallery, self._worker = gallery, worker
         self._asked: list[_Ask] = []
         self._lock = threading.Lock()
@@ -148,11 +150,8 @@ class Steering:
                 raise UsageError(
                     "Each person has a face of their own here.", "Start without --person to choose one."
                 )
-            return (
-                self._gallery.person(value).photos
-                if isinstance(value, str)
-                else self._gallery.person("").photos
-            )
+            # Whatever is no text is nobody's id either.
+            return self._gallery.person(str(value)).photos
         if name == "engine":
             if value not in self._engines:
                 raise UsageError("There is no such engine here.", f"There are: {', '.join(self._engines)}.")
@@ -227,7 +226,7 @@ class Steering:
         if (self._pipeline.label is not None) != config.label:
             self._pipeline.label = Label() if config.label else None
         if swapper is not None:
-            old.append(self._pipeline.replace_swapper(swapper))
+            old.append(self._replace_swapper(swapper))
 
 
 def _open(swapper: AnySwapper, progress: Progress) -> None:

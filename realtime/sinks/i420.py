@@ -9,6 +9,7 @@ import numpy as np
 
 from engines.errors import UsageError
 from engines.faces import Image
+from realtime.frame import Frame
 
 
 def require_showable(name: str, size: tuple[int, int], fps: float) -> None:
@@ -52,6 +53,22 @@ class I420:
             raise UsageError(f"An I420 picture has even sides, not {width}x{height}.", "Use an even --size.")
         self._shape = (height, width, 3)
         self.picture = np.empty((height * 3 // 2, width), np.uint8)
+
+    def of(self, frame: Frame) -> Image:
+        """A frame as I420: as it came from a GPU, or converted.
+
+        Returns:
+            (height·3/2, width) uint8; read it only, and before the next call.
+
+        Raises:
+            ValueError: See :meth:`convert`.
+        """
+        ready = frame.i420
+        if ready is None:
+            return self.convert(frame.image)
+        if ready.shape != self.picture.shape:
+            raise ValueError(f"a picture of shape {ready.shape} for a sink of shape {self.picture.shape}")
+        return ready
 
     def convert(self, image: Image) -> Image:
         """Converts one frame.

@@ -23,7 +23,7 @@ class NullSink:
         """See :class:`realtime.sinks.base.Sink`."""
         if self._i420 is None:
             raise ValueError("send() before open()")
-        self._i420.convert(frame.image)
+        self._i420.of(frame)
 
     def close(self) -> None:
         """See :class:`realtime.sinks.base.Sink`."""

@@ -14,6 +14,7 @@ from realtime.frame import Frame
 from realtime.local_http import LocalHandler, LocalServer
 from realtime.sinks.i420 import require_showable
 from realtime.stats import stats_of
+from realtime.thermal import Thermometer
 
 DEFAULT_PORT = 8765
 
@@ -67,12 +68,16 @@ class PreviewSink:
     Args:
         port: To listen on; 0 takes a free one.
         report: What was measured so far; called from the server's threads.
+        thermometer: How warm the machine is; its own by default.
     """
 
-    def __init__(self, port: int, report: Callable[[], Report]) -> None:
+    def __init__(
+        self, port: int, report: Callable[[], Report], thermometer: Thermometer | None = None
+    ) -> None:
         self.name = f"preview on port {port}" if port else "preview"
         self._port = port
         self._report = report
+        self._thermometer = thermometer or Thermometer()
         self._server: _Server | None = None
         self._stage = _Stage()
 
@@ -87,7 +92,7 @@ class PreviewSink:
         self.close()
         page = resources.files("realtime.sinks").joinpath("preview_page.html").read_bytes()
         self._stage = _Stage()
-        self._server = _Server(self._port, page, self._stage, self._report)
+        self._server = _Server(self._port, page, self._stage, self._report, self._thermometer)
         self._server.start()
 
     def send(self, frame: Frame) -> None:
@@ -105,8 +110,10 @@ class PreviewSink:
 
 
 class _Server(LocalServer):
-    def __init__(self, port: int, page: bytes, stage: _Stage, report: Callable[[], Report]) -> None:
-        self.page = page
+    def __init__(
+        self, port: int, page: bytes, stage: _Stage, report: Callable[[], Report], thermometer: Thermometer
+    ) -> None:
+        self.page, self.thermometer = page, thermometer
         self.stage = stage
         self.report = report
         super().__init__(port, _Handler, "preview", "--sink preview:0")
@@ -122,7 +129,8 @@ class _Handler(LocalHandler):
         elif path == "/stats.json":
             frame = self.server.stage.newest()
             shown = frame and {"kind": frame.kind.value, "seq": frame.seq, "size": list(frame.size)}
-            stats = stats_of(self.server.report()) | {"frame": shown}
+            warm = self.server.thermometer.read()
+            stats = stats_of(self.server.report()) | {"frame": shown, "celsius": warm}
             self.answer(200, "application/json", json.dumps(stats).encode())
         elif path == "/stream.mjpg":
             self._stream()

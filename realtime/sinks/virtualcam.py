@@ -202,7 +202,7 @@ class VirtualCamSink:
         """See :class:`realtime.sinks.base.Sink`."""
         if self._camera is None or self._i420 is None:
             raise ValueError("send() before open()")
-        picture = self._i420.convert(frame.image)
+        picture = self._i420.of(frame)
         try:
             self._camera.send(picture)
         except (RuntimeError, OSError) as error:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 import realtime.cli.bench
 from engines.errors import UsageError
+from engines.runtime.driver import Driver, Gpu
 from realtime.bench.compare import differences, ratios, read_result
 from realtime.bench.load import SlowTracker
-from realtime.bench.machine import CpuMeter, cpu_name, rss_mb, usable_cores
+from realtime.bench.machine import CpuMeter, cpu_name, rss_mb, this_machine, usable_cores, versions
 from realtime.bench.measure import Task, highest_rate, keeps_up, measure
 from realtime.bench.result import Result
 from realtime.budget import STAGES, Meter, budget_for
@@ -216,6 +218,29 @@ def test_the_machine_is_described(tmp_path):
     assert usable_cores() >= 1
     assert rss_mb() > 1
     assert CpuMeter().percent() >= 0
+
+
+def test_the_gpu_and_its_driver_are_described():
+    two = Driver((Gpu(0, "RTX 4090", 24564, (8, 9)), Gpu(1, "T4", 15360, (7, 5))), (12, 8))
+    for device, name in (("cpu", "RTX 4090"), ("cuda", "RTX 4090"), ("cuda:1", "T4")):
+        machine = this_machine(device, lambda: two, lambda: "570.86.10")
+        assert (machine["gpu"], machine["driver"]) == (name, "570.86.10, CUDA 12.8")
+    assert this_machine("cpu", lambda: two, lambda: "")["driver"] == "CUDA 12.8"
+    nothing = this_machine("cpu", lambda: Driver(why_not="there is none"), lambda: "570")
+    assert (nothing["gpu"], nothing["driver"]) == (None, None)
+    assert (nothing["cpu"], nothing["cores"]) == (cpu_name(), usable_cores())
+
+
+def test_versions_are_those_that_are_there():
+    def version(name):
+        if name not in ("numpy", "onnxruntime"):
+            raise PackageNotFoundError(name)
+        return "9.9"
+
+    found = versions(version)
+    assert found.pop("python").startswith("3.")
+    assert found == {"numpy": "9.9", "onnxruntime": "9.9"}
+    assert {"numpy", "numba", "python"} <= set(made(GOOD).as_json()["versions"])
 
 
 def test_a_face_width_needs_a_portrait():

@@ -16,12 +16,14 @@ from engines.analysis.crop import Cropper
 from engines.errors import DoppelcamError, UsageError
 from realtime.bench import overhead
 from realtime.bench.machine import process_age_ms
+from realtime.bench.measure import Task
 from realtime.bench.profile import POINTS, Part, Point, Profile
 from realtime.bench.result import Cold
-from realtime.bench.sweep import Cell, plot, read_sizes, read_widths, sweep, sweep_table
+from realtime.bench.sweep import Cell, plot, read_engines, read_sizes, read_widths, sweep, sweep_table
 from realtime.budget import STAGES
 from realtime.cli import main
 from realtime.clock import SystemClock
+from realtime.config import BENCH
 from realtime.frame import Kind
 from realtime.governor import Governor
 from realtime.rungs import EverySecond
@@ -184,7 +186,9 @@ def test_a_sweep_that_misses_a_budget_says_where(measured, capsys):
 
 @pytest.mark.parametrize("wrong", [
     ["--sweep", "--max"], ["--sweep", "--profile"], ["--max", "--profile"], ["--sizes", "320x240"],
-    ["--face-widths", "100"], ["--plot", "a.png"], ["--sweep", "--size", "320x240"],
+    ["--face-widths", "100"], ["--engines", "mesh"], ["--sweep", "--engine", "mesh"],
+    ["--sweep", "--engines", "mesh,mesh"], ["--sweep", "--engines", ","], ["--plot", "a.png"],
+    ["--sweep", "--size", "320x240"],
     ["--sweep", "--face-width", "100"], ["--sweep", "--sizes", "321x240"], ["--sweep", "--sizes", "x"],
     ["--sweep", "--sizes", ""], ["--sweep", "--face-widths", "nan"], ["--sweep", "--face-widths", "3"],
     ["--sweep", "--face-widths", "100," * 200 + "100"], ["--sweep", "--compare", "old.json"],
@@ -227,7 +231,34 @@ def test_a_sweep_of_one_cell_and_lists_are_read():
     assert read_sizes("640x360, 1280x720") == [(640, 360), (1280, 720)]
     assert read_widths("80,160.5") == [80, 160.5]
     with pytest.raises(UsageError, match="more than"):
-        sweep(None, [(640, 360)] * 13, [1.0] * 5, lambda task: None)
+        sweep(Task(BENCH, 1.0), [(640, 360)] * 13, [1.0] * 5, lambda task: None)
+    assert read_engines("mesh, inswapper_128") == ["mesh", "inswapper_128"]
+
+
+def test_a_sweep_over_engines_has_a_line_for_each_and_says_which_is_not_there(monkeypatch, capsys, tmp_path):
+    def fake(task, progress, clock=None, profile=None):
+        if task.config.engine == "nothing":
+            raise DoppelcamError("There is no engine nothing.")
+        result = made(GOOD | {"swap": 9.0 if task.config.engine == "other" else 3.0}, frames=20)
+        return replace(result, config=task.config, size=task.config.size)
+
+    monkeypatch.setattr(realtime.cli.bench, "measure", fake)
+    arguments = ["bench", "--sweep", "--sizes", "640x360", "--face-widths", "80,160"]
+    arguments += ["--engines", "mesh,other,nothing", "--plot", str(tmp_path / "a.png")]
+    assert main([*arguments, "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)["sweep"]
+    assert [cell["engine"] for cell in cells] == ["mesh", "mesh", "other", "other", "nothing", "nothing"]
+    assert [cell["result"] and cell["result"]["config"]["engine"] for cell in cells[:4:2]] == [
+        "mesh",
+        "other",
+    ]
+    assert cells[-1]["why"] == "There is no engine nothing."
+    sheet = cv2.imread(str(tmp_path / "a.png"))
+    assert all((sheet == colour).all(2).any() for colour in [(180, 119, 31), (14, 127, 255)])
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.count("other") == 2
+    assert "Left out: There is no engine nothing." in out
 
 
 def test_measuring_costs_less_than_a_hundredth_of_a_frame():

@@ -185,6 +185,15 @@ def test_config_show_says_where_everything_comes_from(tmp_path, monkeypatch, cap
     assert values["size"] == {"value": [640, 480], "from": "environment", "where": "DOPPELCAM_SIZE"}
 
 
+def test_config_validate_finds_the_file_of_the_environment_in_the_home_folder(tmp_path, capsys, monkeypatch):
+    for variable in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    (tmp_path / "mine.toml").write_text("fps = 25\n")
+    monkeypatch.setenv("DOPPELCAM_CONFIG", "~/mine.toml")
+    assert main(["config", "validate"]) == 0
+    assert "valid, sets 1 of" in capsys.readouterr().out
+
+
 def test_config_validate_says_yes_or_where_not(tmp_path, capsys):
     file = tmp_path / "mine.toml"
     file.write_text("fps = 25\n")

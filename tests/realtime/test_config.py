@@ -103,6 +103,44 @@ def test_paths_in_a_file_are_relative_to_the_file(write, home, tmp_path):
     assert config.sink == (f"file:{tmp_path / 'out.mp4'}", "null")
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "meant"),
+    [
+        ("engine", "mine.onnx", "{0}/mine.onnx"),
+        ("engine", "mesh", "mesh"),
+        ("engine", "ghost_1_256", "ghost_1_256"),
+        ("engine", "ghost_1_256=sub/m.ONNX", "ghost_1_256={0}/sub/m.ONNX"),
+        ("engine", "/abs/Some body.dfm", "/abs/Some body.dfm"),
+        ("engine", "ghost_1_256=~/m.onnx", "ghost_1_256=~/m.onnx"),
+        ("engine", "a,b.onnx", "{0}/a,b.onnx"),
+        ("embedder", "w600k.onnx", "{0}/w600k.onnx"),
+        ("detector", "scrfd_10g", "scrfd_10g"),
+        ("detector", "x/scrfd.onnx", "{0}/x/scrfd.onnx"),
+        ("landmarker", "mediapipe:f.task", "mediapipe:{0}/f.task"),
+        ("landmarker", "2dfan4.onnx", "{0}/2dfan4.onnx"),
+        ("restore", "gfpgan_1.4:0.8:2", "gfpgan_1.4:0.8:2"),
+        ("restore", "g.onnx:0.8:2", "{0}/g.onnx:0.8:2"),
+        (
+            "mask",
+            "oval,occlusion=x.onnx,regions:skin=b.onnx",
+            "oval,occlusion={0}/x.onnx,regions:skin={0}/b.onnx",
+        ),
+        ("mask", "occlusion=xseg_1", "occlusion=xseg_1"),
+    ],
+)
+def test_networks_in_a_file_are_relative_to_it_where_they_are_files(
+    write, home, tmp_path, option, text, meant
+):
+    config = load({}, home, write(f'{option} = "{text}"\n')).config
+    assert getattr(config, option) == meant.format(tmp_path)
+    assert getattr(load({option: text}, home).config, option) == text
+
+
+def test_masks_may_be_a_list_in_a_file(write, home, tmp_path):
+    config = load({}, home, write('mask = ["oval", "occlusion=x.onnx", "live-mouth"]\n')).config
+    assert config.mask == f"oval,occlusion={tmp_path / 'x.onnx'},live-mouth"
+
+
 def test_names_of_cameras_in_a_file_are_left_alone(write, home):
     config = load({}, home, write('source = "camera:My Cam"\nsink = "virtualcam:/dev/video9"\n')).config
     assert (config.source, config.sink) == ("camera:My Cam", ("virtualcam:/dev/video9",))
@@ -128,6 +166,8 @@ BAD = [
     ("mirror", "https://me:pass@a.example/"), ("mirror", "https://a.example/../x/"), ("models", ""),
     ("mirror", "https://a.example/?x=1"),
     ("boost", "3"), ("boost", "0"), ("morph", "1.1"), ("morph", "nan"), ("mask", "star"), ("colour", "blue"),
+    ("mask", "oval,oval"), ("mask", "occlusion="), ("mask", "regions:tail"), ("mask", ""), ("restore", ""),
+    ("restore", "g:2"), ("restore", ":0.5"), ("restore", "g:1:0"), ("restore", "g:1:31"),
     ("control", "on"), ("control", "70000"), ("control", "-1"), ("control", ""), ("smoothing", "1.5"),
     ("control-host", "localhost"), ("control-host", "1.2.3"), ("control-host", "evil.example"), ("control-osc", "-1"),
     ("budget", "swap"), ("budget", "swim=3"), ("budget", "swap=-1"), ("face", ""), ("engine", " "),

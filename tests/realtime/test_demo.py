@@ -11,10 +11,10 @@ import pytest
 
 import realtime.demo
 from engines.analysis.source import SourceReader
-from engines.errors import UsageError
+from engines.errors import DeviceError, UsageError
 from realtime.cli import main
 from realtime.config import DEMO
-from realtime.demo import PICTURE, VIDEO, folder_for, with_sink, write_picture
+from realtime.demo import PICTURE, VIDEO, folder_for, is_bare, with_sink, write_picture
 from realtime.frame import Frame, Kind
 from realtime.gallery import Gallery, GallerySink, Pair, WatchedSource
 from realtime.picture import flattery, portrait, save, side_by_side
@@ -97,8 +97,38 @@ def test_the_virtual_camera_is_taken_only_if_it_is_ready(monkeypatch, tmp_path):
         ([], f"file:{tmp_path / VIDEO}"),
     ):  # fmt: skip
         monkeypatch.setattr(realtime.demo, "list_virtual_cameras", lambda cameras=cameras: cameras)
-        assert with_sink(DEMO, tmp_path).sink == (sink,)
-    assert with_sink(replace(DEMO, sink=("null",)), tmp_path).sink == ("null",)
+        config, why = with_sink(DEMO, tmp_path, lambda config: "")
+        assert (config.sink, why) == ((sink,), "")
+    assert with_sink(replace(DEMO, sink=("null",)), tmp_path) == (replace(DEMO, sink=("null",)), "")
+
+
+def test_one_that_does_not_open_is_passed_over_and_said(monkeypatch, tmp_path):
+    """OBS's camera counts as ready wherever OBS is installed."""
+    ready = VirtualCamera("OBS Virtual Camera", "OBS Virtual Camera", "obs", True, "")
+    monkeypatch.setattr(realtime.demo, "list_virtual_cameras", lambda: [ready])
+    config, why = with_sink(DEMO, tmp_path, lambda config: "It was never started.")
+    assert (config.sink, why) == ((f"file:{tmp_path / VIDEO}",), "It was never started.")
+    refused = DeviceError("There is no virtual camera.", "Make one.")
+
+    class Sink:
+        closed = 0
+
+        def __init__(self, device, clock):
+            assert device is None
+
+        def open(self, size, fps):
+            assert (size, fps) == ((1280, 720), 30.0)
+            if refused is not None:
+                raise refused
+
+        def close(self):
+            Sink.closed += 1
+
+    monkeypatch.setattr(realtime.demo, "VirtualCamSink", Sink)
+    assert with_sink(DEMO, tmp_path)[1] == "There is no virtual camera."
+    refused = None
+    assert with_sink(DEMO, tmp_path)[0].sink == ("virtualcam",)
+    assert Sink.closed == 2
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path):
@@ -144,6 +174,23 @@ def test_the_picture_shows_live_swapped_and_photo(face, tmp_path):
     assert abs(left - right).max() < 1
     assert middle[0] > 250
     assert abs(middle[1:] - left[1:]).max() < 1
+
+
+def test_who_is_before_a_camera_is_not_left_bare_in_the_picture(face):
+    assert not is_bare("camera")
+    assert not is_bare("camera:/dev/video0")
+    assert all(is_bare(source) for source in ("portrait", "portrait:a.png", "file:camera.mp4"))
+    pair = Pair(face.image, face.image)
+    bare, veiled = (np.asarray(side_by_side([pair], face, "", bare)) for bare in (True, False))
+    panel = (slice(80, 780), slice(80, 640))
+    # Cells as large as an eighth of the panel have no features of anybody.
+    sharp = [
+        cv2.Laplacian(cv2.cvtColor(one[panel], cv2.COLOR_RGB2GRAY), cv2.CV_64F).var()
+        for one in (bare, veiled)
+    ]
+    assert sharp[1] < sharp[0] / 8
+    rest = (slice(80, 780), slice(700, 1900))
+    assert (bare[rest] == veiled[rest]).all()
 
 
 def test_there_is_no_picture_of_nobody(face, tmp_path):

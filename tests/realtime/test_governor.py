@@ -257,6 +257,20 @@ def test_what_other_parts_can_do_without_gives_way_first_and_comes_back_last():
     assert governor.depth == 0
 
 
+def test_with_another_swapper_come_other_ways_and_those_of_the_old_one_are_left():
+    tracker = Tracker(468, Selector("owner", 1), 10)
+    old, new = Part(Way("no restorer")), Part(Way("plain masks"))
+    governor = Governor(ladder(tracker, 468, FPS, [old]), FPS)
+    for _ in range(6 * WINDOW):
+        governor.worked(0, 0, round(1.5 * PERIOD))
+    assert (old.gives_way[0].low, tracker.attention.rest, governor.depth) == (True, 2, 3)
+    governor.replace(ladder(tracker, 468, FPS, [new]))
+    assert (old.gives_way[0].low, tracker.attention.rest, governor.depth, governor.rung) == (False, 1, 0, "")
+    for _ in range(2 * WINDOW):
+        governor.worked(0, 0, round(1.5 * PERIOD))
+    assert (old.gives_way[0].low, new.gives_way[0].low, governor.rung) == (False, True, "plain masks")
+
+
 def test_a_part_that_cannot_is_passed_over():
     broken, fine = Way("the broken one", broken=True), Way("the fine one")
     governor = Governor(ladder(Tracker(468, Selector("owner", 1), 10), 468, FPS, [Part(broken, fine)]), FPS)

@@ -292,7 +292,34 @@ def test_one_face_that_is_detected_twice_is_one():
 def test_what_the_near_detector_takes_for_a_face_does_not_hide_a_far_one():
     run = Run(Person(700, 200, 40, far=True))
     run.world.clouds = [(200, 400)]
-    assert places(run.step()) == [(700, 200)]
+    assert places(run.step(3)) == [(700, 200)]
+
+
+@pytest.mark.parametrize("people", [[], [Person(700, 200, 40, far=True, presence=0.1)], [Person(500)]])
+@pytest.mark.parametrize("count", [1, 3])
+def test_no_frame_pays_for_more_than_two_looks_and_one_that_is_nobody(people, count):
+    """Whatever the detectors take for faces, and while somebody who was followed is missed."""
+    run = Run(*people, count=count)
+    run.world.clouds = [(150, 150), (850, 150), (850, 450)]
+    seen = []
+    for i in range(80):
+        for person in people:
+            person.seen = i < 40
+            person.presence = person.presence if i < 40 else 0.1
+        before = (run.world.near_looks, run.world.far_looks, run.world.reads)
+        run.step()
+        near, far, reads = (
+            now - then
+            for now, then in zip(
+                (run.world.near_looks, run.world.far_looks, run.world.reads), before, strict=True
+            )
+        )
+        seen.append((near, far))
+        assert near + far <= 2
+        assert reads <= len(people) + 1
+    # Neither of the detectors waits for the other for ever.
+    assert sum(near for near, _ in seen[-20:]) >= 5
+    assert sum(far for _, far in seen[-20:]) >= 5
 
 
 def test_somebody_far_away_is_found_beside_somebody_near():

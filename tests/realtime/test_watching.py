@@ -21,6 +21,7 @@ from realtime.cli.live import line, view
 from realtime.cli.sparks import BARS, WIDTH, History, bars
 from realtime.metrics import MetricsServer, metrics_text
 from realtime.session import Snapshot
+from realtime.thermal import Thermometer
 from tests.realtime.fakes import MS, SECOND
 
 
@@ -235,6 +236,25 @@ def test_recent_is_of_the_latest_frames_only():
     meter.reset(0)
     meter.stage("swap", 7 * MS)
     assert meter.report(1).stages["swap"].spread.recent == 7
+
+
+def test_providers_are_each_told_once_and_the_busiest_first():
+    nodes = {"a": {"CPUExecutionProvider": 3, "CUDAExecutionProvider": 90}, "b": {"CPUExecutionProvider": 5}}
+    assert realtime.cli.live.providers(nodes) == "CUDAExecutionProvider, CPUExecutionProvider"
+    assert realtime.cli.live.providers({}) == ""
+
+
+def test_on_a_terminal_it_says_what_it_runs_on_and_how_warm_that_is(tmp_path):
+    chip = tmp_path / "hwmon" / "hwmon0"
+    chip.mkdir(parents=True)
+    (chip / "name").write_text("k10temp")
+    (chip / "temp1_input").write_text("71600")
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    with realtime.cli.live._OnTerminal(
+        console, "640×480", "CPUExecutionProvider", Thermometer(tmp_path)
+    ) as shown:
+        shown.update(snapshot(), 0)
+    assert "CPUExecutionProvider · CPU 72 °C" in console.file.getvalue()
 
 
 def test_on_a_terminal_the_bars_follow_the_table():

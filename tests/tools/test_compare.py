@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from tests import networks
 from tools.compare import __main__ as program
 from tools.compare import clips
 
@@ -59,6 +60,8 @@ def test_a_packaged_photo_on_the_packaged_portraits(capsys, tmp_path):
         (["--photo", "nobody.jpg"], "nobody.jpg"),
         (["--identity", "none.onnx"], "none.onnx"),
         (["--markdown", "no-document.md"], "no-document.md"),
+        (["--mask", "star"], "star"),
+        (["--restore", "g:7"], "g:7"),
         (["--photo", str(clips.PHOTOS[0]), "--clip", f"portrait:{clips.PHOTOS[0]}"], "very photo"),
     ],
 )
@@ -67,3 +70,23 @@ def test_what_cannot_be_used_is_named_before_any_work(capsys, arguments, says):
     out, err = capsys.readouterr()
     assert says in err and not out
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_an_engine_of_one_s_own_is_measured_like_any_other(capsys, tmp_path):
+    """A DFM that gives the live face back: it is as like the live face as can be."""
+    path = networks.dfm(tmp_path / "mine.dfm", side=128, morph=False)
+    arguments = ["--engine", str(path), "--photo", str(clips.PHOTOS[0]), "--frames", "12", "--every", "4"]
+    code = program.main([*arguments, "--size", "480x360", "--models", str(tmp_path / "none"), "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["settings"]["engine"] == str(path)
+    assert all(row["bare"] == 0 and row["out_live"] > 0.9 for row in found["rows"])
+
+
+def test_an_engine_that_is_not_there_is_named(capsys, tmp_path):
+    assert program.main(["--engine", str(tmp_path / "none.onnx"), "--photo", str(clips.PHOTOS[0])]) == 2
+    assert "none.onnx" in capsys.readouterr().err
+    assert program.main(["--engine", "nobody", "--photo", str(clips.PHOTOS[0])]) == 4
+    assert "nobody" in capsys.readouterr().err

@@ -236,7 +236,7 @@ def test_a_graph_that_changes_the_picture_or_takes_memory_is_wrong(fault):
         if fault == "bytes":
             scene.net_out._memory[:] = 0
         else:
-            desk.cupy.allocated += 64
+            desk.cupy.held += 64
 
     def network():
         desk.card.copy(scene.net_in, scene.net_out)

@@ -12,54 +12,81 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cv2
 import numpy as np
 
+from tests.obs import SCREEN, Obs, Screen, obs, virtual_camera
 from tests.vm import rig
-from tests.vm.face import PHOTO
-from tests.vm.obs import SCREEN, Obs, Screen, obs
+from tests.vm.face import ASSETS, PHOTO
 
-_RUN = ("run", "--source", "portrait", "--face", str(PHOTO), "--sink", f"virtualcam:{rig.LABEL}", "--size", "640x360",
-        "--fps", "5", "--no-governor", "--control", "off")  # fmt: skip
-_SOURCE = (280, 531)
-_PROPERTIES = (260, 451)
-_SETTINGS = "chrome://settings/content/camera"
+_RUN = (
+    "run", "--source", "camera:Second", "--face", str(PHOTO), "--sink", f"virtualcam:{rig.LABEL}",
+    "--size", "640x360", "--fps", "3", "--no-governor", "--control", "off",
+)  # fmt: skip
+_SOURCE = (280, 496)
+_PROPERTIES = (260, 415)
+"""Where OBS has them in its window, where there is a virtual camera that it could use."""
+
+_SETTINGS = "//settings/content/camera"
 
 
 def main() -> int:
     folder = Path(sys.argv[1])
     rig.load_loopback(rig.versions()[-1], devices=2)
-    with _doppelcam():
-        with obs(rig.LOOPBACK) as studio:
-            rig.eventually(lambda: "Startup complete" in studio.said(), "OBS is up", 240)
-            rig.eventually(lambda: _is_rich(studio.screen.picture()), "OBS shows the picture", 120)
-            # The meters and the picture settle.
-            for number in range(8):
-                time.sleep(4)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        rig.sending(_person(), rig.SECOND_LOOPBACK, fps=3),
+        _doppelcam(Path(name) / "log") as is_live,
+    ):
+        # Alone first: OBS leaves it little of the processors.
+        rig.eventually(is_live, "the other face", 240)
+        with obs(virtual_camera(rig.LOOPBACK), rig.SMALL) as studio:
+            rig.eventually(lambda: studio.said() and studio.screen.picture().mean() > 20, "OBS's window", 240)
+            for number in range(4):
+                rig.eventually(is_live, "the other face", 120)
+                time.sleep(6)
                 _save(folder / f"obs-{number}.png", studio.screen.picture())
             _click(studio, _SOURCE)
-            time.sleep(5)
+            time.sleep(6)
             _click(studio, _PROPERTIES)
-            for number in range(4):
-                time.sleep(5)
+            for number in range(3):
+                time.sleep(6)
                 _save(folder / f"obs-properties-{number}.png", studio.screen.picture())
-            print(studio.said()[-1500:])
         _chromium(folder)
     return 0
 
 
+def _person() -> np.ndarray:
+    """What the webcam sees: the person of a packaged portrait, sitting still."""
+    whole = cv2.imread(str(ASSETS / "astronaut.png"))
+    return cv2.resize(whole[0:288], rig.SMALL, interpolation=cv2.INTER_CUBIC)
+
+
 @contextlib.contextmanager
-def _doppelcam() -> Iterator[None]:
-    """The command, from its first swapped frame until the block ends."""
-    process = subprocess.Popen([sys.executable, "-m", "realtime", *_RUN], cwd=rig.ROOT, stdin=subprocess.DEVNULL)
+def _doppelcam(log: Path) -> Iterator[Callable[[], bool]]:
+    """The command, from its first frame until the block ends; tells whether it shows the other face."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "realtime", *_RUN],
+            cwd=rig.ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+
+    def is_live() -> bool:
+        assert process.poll() is None, log.read_text()
+        return log.read_text().strip().split("\n")[-1].startswith("live")
+
     try:
         rig.eventually(lambda: process.poll() is not None or rig.gives_pictures(rig.LOOPBACK), "frames", 150)
-        yield
-        assert process.poll() is None, f"doppelcam ended with {process.poll()}"
+        yield is_live
+        is_live()
     finally:
+        print(log.read_text()[-1500:])
         process.kill()
         process.wait()
 
@@ -80,20 +107,23 @@ def _chromium(folder: Path) -> None:
             time.sleep(10)
             _xdotool(screen.display, "mousemove", "500", "62", "click", "1")
             time.sleep(3)
-            _xdotool(screen.display, "type", "--delay", "150", _SETTINGS)
-            _xdotool(screen.display, "key", "Return")
-            for number in range(5):
+            _xdotool(screen.display, "key", "ctrl+a")
+            # Letters with a shift that are typed at once get lost.
+            for words in (
+                ("type", "chrome"),
+                ("key", "shift+semicolon"),
+                ("type", _SETTINGS),
+                ("key", "Return"),
+            ):
+                time.sleep(2)
+                _xdotool(screen.display, words[0], "--delay", "150", words[1])
+            for number in range(4):
                 time.sleep(9)
                 _save(folder / f"chromium-{number}.png", screen.picture())
         finally:
             browser.kill()
             browser.wait()
             screen.close()
-
-
-def _is_rich(picture: np.ndarray) -> bool:
-    """Something is in the middle of the preview."""
-    return bool(picture[100:350, 300:780].std() > 20)
 
 
 def _click(studio: Obs, place: tuple[int, int]) -> None:

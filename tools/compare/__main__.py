@@ -20,8 +20,8 @@ from pathlib import Path
 
 from engines.errors import DoppelcamError, PhotoError, UsageError
 from engines.files import open_regular
-from engines.open import SWAPPERS
 from realtime.config import Config
+from realtime.options import BY_NAME
 from realtime.show import stderr, stdout
 from tools.compare import clips, identity, report
 from tools.compare.measures import Shift
@@ -53,6 +53,17 @@ def _share(text: str) -> float:
     return value
 
 
+def _read(name: str, value: str) -> str:
+    """A value of an option of ``doppelcam run``, checked."""
+    option = BY_NAME[name]
+    try:
+        return str(option.read(value))
+    except ValueError as error:
+        raise UsageError(
+            f"--{name} must be {option.expects}, not '{value}'.", "See: doppelcam run --help"
+        ) from error
+
+
 def _parser() -> argparse.ArgumentParser:
     usual = Config()
     parser = argparse.ArgumentParser(
@@ -70,8 +81,16 @@ def _parser() -> argparse.ArgumentParser:
         help="photos of one person; repeat it",
     )
     add("--clip", nargs="+", action="extend", metavar="CLIP", help="a video, portrait or portrait:PHOTO")
-    add("--engine", default=usual.engine, choices=SWAPPERS)
-    add("--device", default=usual.device, help="auto or cpu")
+    add(
+        "--engine",
+        default=usual.engine,
+        metavar="NAME",
+        help="as behind run --engine: mesh, a name or a path",
+    )
+    add("--models", type=Path, metavar="FOLDER", help="where networks lie, if not in the usual folder")
+    add("--mask", default=usual.mask, metavar="MASK,…", help="as behind run --mask")
+    add("--restore", metavar="MODEL", help="as behind run --restore")
+    add("--device", default=usual.device, help="auto, cpu or cuda[:N]")
     add("--landmarks", type=int, default=usual.landmarks, choices=(468, 478))
     add("--shape", type=_share, default=usual.shape, metavar="0…1", help=f"default {usual.shape:g}")
     add("--eyes", default=usual.eyes, choices=("live", "mixed", "photo"))
@@ -129,7 +148,8 @@ def _compare(args: argparse.Namespace) -> int:
         report.place_in(Path(args.markdown))
     config = Config(
         engine=args.engine, device=args.device, landmarks=args.landmarks, shape=args.shape, eyes=args.eyes,
-        mouth=args.mouth,
+        mouth=args.mouth, models=args.models, mask=_read("mask", args.mask),
+        restore=_read("restore", args.restore) if args.restore else None,
     )  # fmt: skip
     rows: list[Row] = []
     jaws: dict[str, Shift] = {}
@@ -145,7 +165,7 @@ def _compare(args: argparse.Namespace) -> int:
         write(sections, args.sheet)
     settings = {
         "engine": args.engine, "device": args.device, "landmarks": args.landmarks, "shape": args.shape,
-        "eyes": args.eyes, "mouth": args.mouth, "every": args.every,
+        "eyes": args.eyes, "mouth": args.mouth, "mask": args.mask, "restore": args.restore, "every": args.every,
     }  # fmt: skip
     _print(args, rows, jaws, settings)
     return 0

@@ -174,10 +174,10 @@ const percent = share => `${Math.round(share * 100)} %`;
 
 function showLooks() {
   const values = { ...state.settings, ...Object.fromEntries(held) };
-  const mesh = state.settings.engine === "mesh";
+  const { engine } = state.settings;
   once(at("engine"), state.choices.engine, () => state.choices.engine.map(name => make("option", { value: name }, name)));
   at("engine").value = values.engine;
-  const names = [...(mesh ? OF_MESH : OF_NETWORKS), "smoothing"];
+  const names = [...(engine === "mesh" ? OF_MESH : engine === "portrait" ? [] : OF_NETWORKS), "smoothing"];
   once(at("controls"), [names, state.choices], () => names.map(name => name in RANGES ? range(name) : choice(name)));
   for (const name of names) {
     if (name in RANGES) {

@@ -4,6 +4,7 @@ import io
 import os
 import struct
 import sys
+import warnings
 import zlib
 from pathlib import Path
 
@@ -429,6 +430,23 @@ def test_damaged_anywhere_is_a_picture_or_a_photo_error(tmp_path, suffix):
             assert_is_image(read_photo(path))
         except PhotoError as error:
             assert f"rotten.{suffix}" in str(error)
+
+
+def test_what_pillow_grumbles_about_is_not_on_the_terminal(tmp_path, recwarn, capfd):
+    """A tag of a TIFF that says it is longer than the file: the picture is whole all the same."""
+    path = tmp_path / "a.tif"
+    Image.fromarray(np.full((80, 90, 3), 70, np.uint8)).save(path, tiffinfo={270: "a long description " * 4})
+    data = bytearray(path.read_bytes())
+    at = data.find(struct.pack("<HH", 270, 2))
+    data[at + 4 : at + 8] = struct.pack("<I", 1 << 24)
+    path.write_bytes(data)
+    with warnings.catch_warnings():
+        # As at a terminal, where the user's own filters hold.
+        warnings.simplefilter("always")
+        assert read_photo(path).shape == (80, 90, 3)
+        is_still(path)
+    assert not recwarn.list
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

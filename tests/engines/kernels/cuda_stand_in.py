@@ -280,7 +280,9 @@ class StandIn:
             raise self.fault
 
     def is_locked(self, place, size):
-        return any(start <= place and place + size <= start + long for start, long in list(self.locked.items()))
+        return any(
+            start <= place and place + size <= start + long for start, long in list(self.locked.items())
+        )
 
     def let_go(self, size):
         self.held -= size

@@ -208,3 +208,69 @@ def test_every_opacity_of_a_mark_has_the_processors_bytes(desk):
     desk.pictures.sprite(there, *desk.there(colour, keep), 0, 0)
     Sprite(colour, opacity).paint(image, 0, 0)
     assert (desk.back(there) == image).all()
+
+
+def put_back_here(image, corner, lifted, mask, affine):
+    """What is lifted laid back, in float64."""
+    out = image.copy()
+    rows, columns = mask.shape
+    padded = np.pad(mask.astype(np.float64), 2)
+    for py in range(lifted.shape[0]):
+        for px in range(lifted.shape[1]):
+            u, v = affine @ [px, py, 1]
+            if not (-1 < u < columns and -1 < v < rows):
+                continue
+            left, top = int(np.floor(u)), int(np.floor(v))
+            part = padded[top + 2 : top + 4, left + 2 : left + 4]
+            amount = np.array([1 - (v - top), v - top]) @ part @ np.array([1 - (u - left), u - left]) / 255
+            pixel = out[corner[1] + py, corner[0] + px]
+            pixel[:] = np.rint(pixel + amount * (lifted[py, px, :3].astype(float) - pixel))
+    return out
+
+
+@pytest.mark.parametrize(("size", "corner", "part"), [((1, 1), (0, 0), (1, 1)), ((37, 29), (5, 3), (31, 26))])
+def test_what_is_lifted_is_laid_back_as_far_as_a_mask_says(desk, size, corner, part):
+    rng = np.random.default_rng(4)
+    image = rng.integers(0, 256, (size[1], size[0], 3), np.uint8)
+    there, out = desk.there(image), desk.card.empty((part[1], part[0], 4), np.uint8)
+    desk.pictures.lift(there, corner, out, desk.there(np.zeros((256, 3), np.uint8)), 0.0)
+    window = image[corner[1] : corner[1] + part[1], corner[0] : corner[0] + part[0]]
+    assert (desk.back(out) == np.dstack([window, np.full(window.shape[:2], 255, np.uint8)])).all()
+    painted = rng.integers(0, 256, image.shape, np.uint8)
+    mask = rng.integers(0, 256, (9, 12), np.uint8)
+    for affine in (
+        [[0.4, 0.1, -2], [-0.1, 0.35, 1]],
+        [[1, 0, 0], [0, 1, 0]],
+        [[0, 0, 1e9], [0, 0, 3]],
+        [[np.nan] * 3] * 2,
+    ):
+        affine = np.array(affine, np.float32)
+        there = desk.there(painted)
+        desk.pictures.put_back(there, corner, out, *desk.there(mask, affine))
+        expected = put_back_here(painted, corner, desk.back(out), mask, affine)
+        assert np.abs(desk.back(there).astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("strength", [0.2, 0.85, 1.0])
+def test_a_window_is_lifted_with_other_colours(desk, strength):
+    rng = np.random.default_rng(5)
+    image = rng.integers(0, 256, (24, 33, 3), np.uint8)
+    table = rng.integers(0, 256, (256, 3), np.uint8)
+    out = desk.card.empty((20, 30, 4), np.uint8)
+    desk.pictures.lift(desk.there(image), (2, 3), out, desk.there(table), strength)
+    window = np.ascontiguousarray(image[3:23, 2:32])
+    coloured = table[cv2.cvtColor(window, cv2.COLOR_BGR2GRAY)]
+    expected = cv2.addWeighted(coloured, strength, window, 1 - strength, 0)
+    assert np.abs(desk.back(out)[:, :, :3].astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("corner", [(-1, 0), (0, -1), (4, 0), (0, 4)])
+def test_a_window_outside_of_the_picture_is_refused(desk, corner):
+    image, out = desk.card.empty((8, 8, 3), np.uint8), desk.card.empty((5, 5, 4), np.uint8)
+    table = desk.card.empty((256, 3), np.uint8)
+    with pytest.raises(ValueError, match="are not in an image"):
+        desk.pictures.lift(image, corner, out, table, 0.0)
+    with pytest.raises(ValueError, match="are not in an image"):
+        desk.pictures.put_back(
+            image, corner, out, desk.card.empty((4, 4), np.uint8), desk.card.empty((2, 3), np.float32)
+        )

@@ -18,13 +18,12 @@ from engines.runtime.device import CPU
 from engines.swap.neural import NeuralOptions
 from realtime.rungs import HasRungs, ladder
 from tests import networks
-from tests.engines.swap.test_neural import (  # noqa: F401
+from tests.engines.swap.test_neural import (
     BY_NAME,
     FACE,
     emap_of,
     face_at,
     off,
-    opened,
     painted,
     slopes,
 )
@@ -54,7 +53,7 @@ def flat(side, colour):
 
 
 @pytest.fixture
-def restored(opened, tmp_path):  # noqa: F811
+def restored(opened, tmp_path):
     """A swapper whose generator paints a picture and whose restorer comes next; without one, for comparison."""
 
     def make(
@@ -150,9 +149,8 @@ class TestEvery:
     @pytest.mark.parametrize("every", [1, 2, 3, 7])
     def test_it_runs_on_every_so_many_frames_of_a_face(self, restored, every):
         swapper = restored(picture=flat(256, 0.5), every=every, network={"shows": "brighter"})
-        runs, seen = counted(swapper), []
-        for _ in range(15):
-            seen.append(painted(swapper, slopes()))
+        runs = counted(swapper)
+        seen = [painted(swapper, slopes()) for _ in range(15)]
         assert len(runs) == -(-15 // every)
         # A face that does not change keeps what was restored.
         assert all(off(frame, seen[0]) == 0 for frame in seen)
@@ -293,7 +291,7 @@ class TestHostile:
             restorer.bake(slopes(), FACE, None, None, None, None, None)
 
 
-def test_where_it_runs_and_what_it_takes_is_said(opened, tmp_path):  # noqa: F811
+def test_where_it_runs_and_what_it_takes_is_said(opened, tmp_path):
     contract = BY_NAME["hyperswap_1a_256"]
     path = networks.restorer(tmp_path / "my_gfpgan.onnx")
     swapper = opened(contract, options=NeuralOptions(restorer=Restorer(path, LARGE, every=2), fps=1e6))

@@ -63,6 +63,17 @@ def test_each_person_gets_their_own_face_whatever_the_track():
     cast.close()
 
 
+def test_advice_is_passed_on_once_and_so_is_what_gives_way():
+    slow, fast, other = Paints(1), Paints(2), Paints(3)
+    assert Cast([fast]).advice == "" and list(Cast([fast]).gives_way) == []
+    slow.advice = fast.advice = "Slow."
+    other.advice = "Slower."
+    slow.gives_way, other.gives_way = ("a", "b"), ("c",)
+    cast = Cast([slow, fast, other])
+    assert cast.advice == "Slow. Slower."
+    assert list(cast.gives_way) == ["a", "b", "c"]
+
+
 def test_a_face_that_is_not_covered_is_none_of_anybody():
     cast = Cast([Paints(1), Paints(2, covers=False)])
     cast.open(lambda line: None)

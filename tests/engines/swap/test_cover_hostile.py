@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 
 from engines.faces import Patch
+from engines.kernels import blobs, edges
+from engines.kernels import cover as cover_kernels
 from engines.kernels.edges import put_back
 from engines.swap.cover import Acquaintance, Cover, Covers
 from engines.swap.kept import Keeper
@@ -49,8 +52,45 @@ def test_a_cover_outside_of_the_frame_keeps_nothing():
     vertices = np.zeros(468, np.float32)
     assert Keeper().keep(image, Cover(full, np.float32([[1, 0, 900], [0, 1, 0]]), vertices)) is None
     assert Keeper().keep(image, Cover(full * 0, np.float32([[1, 0, 0], [0, 1, 0]]), vertices)) is None
-    rows, columns, live, amount = Keeper().keep(image, Cover(full, np.float32([[1, 0, 30], [0, 1, 0]]), vertices))
+    rows, columns, live, amount = Keeper().keep(
+        image, Cover(full, np.float32([[1, 0, 30], [0, 1, 0]]), vertices)
+    )
     assert image[rows, columns].shape == live.shape == (*amount.shape, 3)
+
+
+def test_nothing_is_compiled_while_frames_come():
+    """Something before a face, small and from one side of the frame to the other: the types are those of the start."""
+    modules = (blobs, cover_kernels, edges)
+    for module in modules:
+        module.warm_up(lambda line: None)
+    kernels = [one for module in modules for one in vars(module).values() if hasattr(one, "signatures")]
+    before = [len(one.signatures) for one in kernels]
+    keeper, known, made = Keeper(), Acquaintance(), Covers()
+    near = placed("astronaut", (640, 480), 600, (320, 240))
+    for seed in range(26):
+        image = near.copy()
+        image[:] = np.clip(image + np.random.default_rng(seed).normal(0, 1, image.shape), 0, 255)
+        if seed > 18:
+            image[250 : 280 + 20 * (seed % 6)] = (190, 120, 40)
+        seen = face_in(near)
+        patch = Patch(
+            cv2.warpAffine(image, seen.patch.affine, (192, 192))[:, :, ::-1].astype(np.float32)
+            / np.float32(255),
+            seen.patch.affine,
+        )
+        cover = made.look(patch, seen.points, known)
+        made.bare(known)
+        kept = keeper.keep(image, cover) if cover is not None else None
+        if kept is not None:
+            edges.put_back(image[kept[0], kept[1]], kept[2], kept[3])
+    assert known.there.any()
+    full = Cover(
+        np.full((192, 192), 255, np.uint8), np.float32([[0.3, 0, 0], [0, 0.4, 0]]), np.zeros(468, np.float32)
+    )
+    rows, columns, live, amount = keeper.keep(image, full)
+    assert image[rows, columns].flags.c_contiguous
+    edges.put_back(image[rows, columns], live, amount)
+    assert [len(one.signatures) for one in kernels] == before
 
 
 def test_putting_back_is_exact_at_both_ends():

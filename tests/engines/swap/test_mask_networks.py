@@ -18,13 +18,12 @@ from engines.swap.masks import Ellipse, Oval
 from engines.swap.neural import NeuralOptions
 from engines.swap.seen import Occluder, Regions
 from tests import networks
-from tests.engines.swap.test_neural import (  # noqa: F401
+from tests.engines.swap.test_neural import (
     BY_NAME,
     FACE,
     emap_of,
     face_at,
     off,
-    opened,
     painted,
     slopes,
 )
@@ -64,7 +63,7 @@ class TestOccluder:
         got = mask_of(Occluder(path), crop)
         near = side // 16
         assert got[:, : side // 2 - near].min() > 0.99 and got[:, side // 2 + near :].max() < 0.01
-        assert 0 <= got.min() and got.max() <= 1
+        assert got.min() >= 0 and got.max() <= 1
 
     @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
     def test_it_is_fed_nought_to_one(self, tmp_path, layout):
@@ -80,7 +79,7 @@ class TestOccluder:
         opened,
         tmp_path,
         layout,
-        model,  # noqa: F811
+        model,
     ):
         contract = BY_NAME[model]
         shown = np.zeros((SIDE, SIDE), np.float32)
@@ -99,13 +98,13 @@ class TestOccluder:
         assert (frame[across > 0.52] == image[across > 0.52]).all()
         assert (frame[across < 0.46] == 255).all(1).sum() > 4000
 
-    def test_what_is_no_number_is_not_trusted(self, opened, tmp_path):  # noqa: F811
+    def test_what_is_no_number_is_not_trusted(self, opened, tmp_path):
         path = networks.occluder(tmp_path / "x.onnx", np.full((SIDE, SIDE), np.nan))
         contract = BY_NAME["inswapper_128"]
         swapper = opened(contract, emap=np.eye(512), options=NeuralOptions(masks=(Occluder(path),)))
         assert painted(swapper, slopes()) is None
 
-    def test_a_face_that_is_hidden_altogether_is_not_trusted(self, opened, tmp_path):  # noqa: F811
+    def test_a_face_that_is_hidden_altogether_is_not_trusted(self, opened, tmp_path):
         path = networks.occluder(tmp_path / "x.onnx", np.zeros((SIDE, SIDE)))
         contract = BY_NAME["inswapper_128"]
         swapper = opened(contract, emap=np.eye(512), options=NeuralOptions(masks=(Occluder(path),)))
@@ -204,7 +203,7 @@ class TestLive:
         assert (mouth < 0.5).sum() < 1.2 * area
         assert ((mouth > 0.02) & (mouth < 0.98)).sum() > 2
 
-    def test_a_live_mouth_comes_through_and_the_rest_does_not(self, opened):  # noqa: F811
+    def test_a_live_mouth_comes_through_and_the_rest_does_not(self, opened):
         contract = BY_NAME["hyperswap_1a_256"]
         face = face_at(240, 200, 230)
         swapper = opened(

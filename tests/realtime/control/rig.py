@@ -91,7 +91,7 @@ class Rig:
         self.sink, self.session = QuietSink(), StillSession()
         self.control = Control(
             self.config, [self.sink], self.pipeline, self.tracker, self.guard, FakeSource(clock, None), self.another,
-            lambda: {"net": {"CPUExecutionProvider": 7}}, clock, environ or {},
+            self.pipeline.replace_swapper, lambda: {"net": {"CPUExecutionProvider": 7}}, clock, environ or {},
         )  # fmt: skip
 
     def another(self, config, read):

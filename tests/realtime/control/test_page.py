@@ -99,13 +99,15 @@ def test_a_dropped_photo_is_put_on_and_seen_in_the_picture(page):
     page.eventually("document.querySelectorAll('.face')[1].getAttribute('aria-pressed') === 'true'")
 
     def changed():
-        return np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() > 4
+        return np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() > 12
 
     eventually(changed, "another face in the picture")
     # Outside of the face nothing has changed.
     assert np.abs(pixels(page)[160:].astype(int) - before[160:]).mean() < 2
     page.run("document.querySelectorAll('.face')[0].click()")
-    eventually(lambda: np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 2, "the first face again")
+    eventually(
+        lambda: np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 5, "the first face again"
+    )
 
 
 def test_a_bad_photo_is_refused_with_its_reason_and_the_old_face_stays(page, tmp_path):
@@ -113,10 +115,12 @@ def test_a_bad_photo_is_refused_with_its_reason_and_the_old_face_stays(page, tmp
     cv2.imwrite(str(wall), np.full((300, 300, 3), 120, np.uint8))
     before = pixels(page)
     page.choose_file("#file", str(wall))
-    said = page.eventually("!document.querySelector('#face-problem').hidden && document.querySelector('#face-problem').textContent")
+    said = page.eventually(
+        "!document.querySelector('#face-problem').hidden && document.querySelector('#face-problem').textContent"
+    )
     assert "There is no face in wall.png" in said
     assert page.run("document.querySelectorAll('.face').length") == 2
-    assert np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 2
+    assert np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 5
 
 
 def test_the_veil_comes_with_the_button_and_with_the_key(page):
@@ -140,7 +144,10 @@ def test_the_real_face_is_on_the_page_only_while_it_is_wanted(page):
     page.eventually("!document.querySelector('#before-frame').hidden")
     page.eventually("document.querySelector('#before').naturalWidth > 0")
     # It carries no label and no other face.
-    eventually(lambda: np.abs(pixels(page, "before")[FACE].astype(int) - pixels(page)[FACE]).mean() > 4, "another face")
+    eventually(
+        lambda: np.abs(pixels(page, "before")[FACE].astype(int) - pixels(page)[FACE]).mean() > 4,
+        "another face",
+    )
     page.run("document.querySelector('#before-on').click()")
     page.eventually("document.querySelector('#before-frame').hidden")
 
@@ -159,7 +166,9 @@ def test_the_table_says_what_every_stage_took(page):
 
 def test_what_is_chosen_on_the_page_is_chosen(page):
     page.run("document.querySelector('input[name=mouth][value=photo]').click()")
-    page.run("(s => { s.value = 0.2; s.dispatchEvent(new Event('input')); })(document.querySelector('#smoothing'))")
+    page.run(
+        "(s => { s.value = 0.2; s.dispatchEvent(new Event('input')); })(document.querySelector('#smoothing'))"
+    )
     page.run("document.querySelector('#label').click()")
     page.eventually(
         "fetch('/api/state').then(r => r.json()).then(s => s.settings)"
@@ -169,10 +178,10 @@ def test_what_is_chosen_on_the_page_is_chosen(page):
 
 def test_every_control_is_reached_by_the_keyboard_and_has_a_name(page):
     tree = page.call("Accessibility.getFullAXTree")["nodes"]
-    roles = ("button", "checkbox", "switch", "slider", "radio", "combobox", "MenuListPopup", "textbox", "link", "image")
+    roles = ("button", "checkbox", "switch", "slider", "radio", "combobox", "textbox", "link")
     nameless = [
         node for node in tree
-        if not node["ignored"] and node["role"]["value"] in roles[:6] + roles[7:] and not node.get("name", {}).get("value")
+        if not node["ignored"] and node["role"]["value"] in roles and not node.get("name", {}).get("value")
     ]  # fmt: skip
     assert not nameless
     page.run("document.activeElement.blur()")
@@ -180,7 +189,19 @@ def test_every_control_is_reached_by_the_keyboard_and_has_a_name(page):
     for _ in range(60):
         page.press("Tab", "Tab")
         reached.add(page.run("(e => e.id || e.name || e.className || e.tagName)(document.activeElement)"))
-    assert {"veil", "before-on", "file", "face", "engine", "shape", "eyes", "mouth", "occluders", "smoothing", "label"} <= reached
+    assert {
+        "veil",
+        "before-on",
+        "file",
+        "face",
+        "engine",
+        "shape",
+        "eyes",
+        "mouth",
+        "occluders",
+        "smoothing",
+        "label",
+    } <= reached
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -190,7 +211,9 @@ def test_it_fits_and_can_be_read(page, width, dark):
     page.eventually(f"innerWidth === {width}")
     assert page.run("document.documentElement.scrollWidth") <= width
     # The veil is on the first screen, large enough for a thumb.
-    box = page.run("(r => [r.top, r.bottom, r.width, r.height])(document.querySelector('#veil').getBoundingClientRect())")
+    box = page.run(
+        "(r => [r.top, r.bottom, r.width, r.height])(document.querySelector('#veil').getBoundingClientRect())"
+    )
     assert 0 <= box[0] < box[1] <= 800
     assert box[2] >= 200 and box[3] >= 44
     worst = page.run(_CONTRAST)
@@ -199,7 +222,8 @@ def test_it_fits_and_can_be_read(page, width, dark):
 
 _CONTRAST = """(() => {
   const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  const linear = v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map(v => linear(v / 255))
     .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
   const behind = element => {
     for (let e = element; e; e = e.parentElement) {
@@ -210,7 +234,7 @@ _CONTRAST = """(() => {
   let worst = [99, ""];
   for (const element of document.querySelectorAll("body *")) {
     const own = [...element.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-    if (!own || !element.checkVisibility({ visibilityProperty: true }) || element.closest(".hidden, .skip, kbd")) continue;
+    if (!own || !element.checkVisibility() || element.closest(".hidden, .skip, kbd")) continue;
     const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
     const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
     if (ratio < worst[0]) worst = [ratio, element.outerHTML.slice(0, 120)];

@@ -35,7 +35,9 @@ def gallery():
 def test_a_photo_is_read_once(gallery, monkeypatch):
     person = gallery.add_files([HOPPER])
     assert (person.name, person.own, gallery.wearing([HOPPER])) == ("hopper", False, person.id)
-    monkeypatch.setattr("engines.analysis.source.read_photo", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(
+        "realtime.control.gallery.SourceReader.read", lambda self, path: pytest.fail("read again")
+    )
     first, second = (gallery.read([HOPPER], 468)[0] for _ in range(2))
     assert first is second
 
@@ -75,7 +77,7 @@ def test_a_bad_photo_is_named_as_it_was_called(gallery):
 
 def test_the_gallery_takes_so_many_and_no_more(gallery, monkeypatch):
     face = gallery.read([HOPPER], 468)[0]
-    monkeypatch.setattr("realtime.control.gallery.SourceReader.find", lambda self, image, name: face)
+    monkeypatch.setattr("realtime.control.gallery.SourceReader.read", lambda self, path: face)
     people = [gallery.add_upload(f"{n}.jpg", HOPPER.read_bytes()) for n in range(MOST_FACES)]
     with pytest.raises(UsageError, match="takes no more"):
         gallery.add_upload("one-more.jpg", HOPPER.read_bytes())
@@ -88,20 +90,27 @@ def test_the_gallery_takes_so_many_and_no_more(gallery, monkeypatch):
         gallery.remove(gallery.add_files([HOPPER]).id)
 
 
-def test_of_a_large_photo_the_face_is_kept():
+@pytest.mark.parametrize(
+    ("size", "face", "kept_size"),
+    [
+        ((4000, 3000), 2000, 2048),
+        ((4000, 3000), 300, 4000),
+        ((4000, 3000), 600, 3413),
+        ((1000, 800), 300, 1000),
+    ],
+)
+def test_of_a_large_photo_enough_is_kept(size, face, kept_size):
     rng = np.random.default_rng(0)
-    image = rng.integers(0, 255, (4000, 6000, 3), np.uint8)
+    image = np.zeros((size[1], size[0], 3), np.uint8)
     points = np.zeros((468, 3), np.float32)
-    points[:, :2] = rng.uniform((2000, 1000), (4000, 3000), (468, 2))
-    face = kept(SourceFace(image, points, "large.jpg"))
-    assert max(face.image.shape[:2]) <= 2048
-    assert face.image.flags.c_contiguous
-    low, high = face.points[:, :2].min(0), face.points[:, :2].max(0)
-    assert (low > 0).all()
-    assert (high < (face.image.shape[1], face.image.shape[0])).all()
-    tiny = kept(SourceFace(image[:64, :64], points % 60, "small.jpg"))
-    assert tiny.image.shape == (64, 64, 3)
-    assert cv2.imdecode(np.frombuffer(thumbnail(face), np.uint8), 1).shape == (160, 160, 3)
+    points[:, :2] = np.array(size) / 2 + rng.uniform(-face / 2, face / 2, (468, 2))
+    alpha = np.full(image.shape[:2], 255, np.uint8)
+    made = kept(SourceFace(image, points, "large.jpg", alpha=alpha))
+    assert max(made.image.shape[:2]) == pytest.approx(kept_size, abs=60)
+    assert made.alpha.shape == made.image.shape[:2]
+    place = made.points[:, :2].mean(0) / (made.image.shape[1], made.image.shape[0])
+    assert place == pytest.approx(points[:, :2].mean(0) / size, abs=1e-3)
+    assert cv2.imdecode(np.frombuffer(thumbnail(made), np.uint8), 1).shape == (160, 160, 3)
 
 
 # -- pictures -------------------------------------------------------------------------------------------------

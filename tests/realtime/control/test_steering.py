@@ -127,6 +127,24 @@ def test_label_and_smoothing_need_no_other_swapper():
         assert not rig.made
 
 
+def test_nobody_who_steers_from_elsewhere_names_a_file():
+    """On the command line a mask may name the file of a network; on the page there are only its plain words."""
+    with Rig(mask="oval,live-mouth") as rig:
+        for mask in (
+            "occlusion=/etc/passwd",
+            "oval,occlusion=x.onnx",
+            "regions=xseg_1",
+            "live-eyes",
+            3,
+            None,
+        ):
+            with pytest.raises(UsageError, match="mask"):
+                rig.desk.change({"mask": mask})
+        rig.desk.change({"mask": "ellipse"}).result(SOON)
+        assert rig.desk.steering.config.mask == "ellipse"
+        assert "restore" not in STEERABLE
+
+
 def test_too_much_at_once_is_refused_and_the_rest_is_made():
     gate = Gate()
     with Rig(opening=gate) as rig:

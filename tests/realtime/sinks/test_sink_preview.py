@@ -18,6 +18,7 @@ from engines.errors import UsageError
 from realtime.budget import Meter
 from realtime.frame import Kind
 from realtime.sinks.preview import PreviewSink
+from realtime.thermal import Thermometer
 from tests.realtime.sinks.pictures import bar_colours, bars, frame, noise
 
 SIZE = (192, 64)
@@ -126,6 +127,20 @@ def test_the_numbers_are_there_before_the_first_frame(sink):
     assert stats["frame_age"]["p50_ms"] == 30
     assert stats["counts"] == {"sent": 10}
     assert stats["fps"]["sent"] == 5
+
+
+def test_the_numbers_say_how_warm_the_machine_is_where_that_is_known(tmp_path):
+    chip = tmp_path / "hwmon" / "hwmon3"
+    chip.mkdir(parents=True)
+    (chip / "name").write_text("coretemp")
+    (chip / "temp1_input").write_text("58000")
+    for root, celsius in ((tmp_path, {"CPU": 58}), (tmp_path / "none", {})):
+        sink = PreviewSink(0, make_report, Thermometer(root))
+        sink.open((192, 64), 30)
+        try:
+            assert json.loads(get(sink, "stats.json")[1])["celsius"] == celsius
+        finally:
+            sink.close()
 
 
 @pytest.mark.parametrize("kind", [Kind.SWAPPED, Kind.VEILED, Kind.SLATE, Kind.BARE])

@@ -144,8 +144,8 @@ def assert_in_sync(flashes, clicks, record_property):
     # The first one may be cut off by the beginning.
     found = offsets(flashes, clicks)
     assert len(found) >= 2, (flashes, clicks)
-    record_property("offsets_ms", [round(one * 1000, 1) for one in found])
-    print("A/V offsets, ms:", [round(one * 1000, 1) for one in found])
+    record_property("offsets_ms", [round(float(one) * 1000, 1) for one in found])
+    print("A/V offsets, ms:", [round(float(one) * 1000, 1) for one in found])
     assert max(map(abs, found)) < 1 / FPS
 
 
@@ -236,8 +236,8 @@ def test_whip_carries_picture_and_sound_in_sync(tmp_path, record_property, open_
     clicks = [at for n, at in enumerate(loud) if not n or at - loud[n - 1] > 0.5]
     found = offsets(flashes, clicks)
     assert len(found) >= 2, (flashes, clicks)
-    print("A/V offsets, ms:", [round(one * 1000, 1) for one in found])
-    record_property("offsets_ms", [round(one * 1000, 1) for one in found])
+    print("A/V offsets, ms:", [round(float(one) * 1000, 1) for one in found])
+    record_property("offsets_ms", [round(float(one) * 1000, 1) for one in found])
     # An Opus packet is 20 ms, and only its beginning is known here.
     assert max(map(abs, found)) < 1 / FPS + 0.02
 
@@ -362,7 +362,7 @@ def test_a_server_that_vanishes_is_no_matter_for_the_camera_and_comes_back(tmp_p
                 server.signal(signal.SIGCONT)
             sent = camera.stream.status.sent
             assert until(lambda: camera.stream.status.sent > sent + 60, 40), camera.stream.status
-            record_property("age_ms", [round(calm / MS, 1), round(rough / MS, 1)])
+            record_property("age_ms", [round(float(calm) / MS, 1), round(float(rough) / MS, 1)])
             print(f"age before {calm / MS:.1f} ms, while gone {rough / MS:.1f} ms")
         assert camera.ended_in < 6
         camera.session.check()

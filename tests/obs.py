@@ -1,4 +1,4 @@
-"""OBS Studio on a screen that is only memory, with one scene: the virtual camera, as wide as the picture."""
+"""OBS Studio on a screen that is only memory, with a scene of one source, as large as its canvas."""
 
 from __future__ import annotations
 
@@ -10,14 +10,36 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 SCREEN = (1080, 730)
 """OBS's window as it first opens. There is no window manager, so it lies at the upper left."""
 
+_FPS = 4
+# Drawn in software, and in an emulated machine each picture takes a second.
+
 # OBS: scale to the inside of the bounds. From obs.h.
 _BOUNDS_INSIDE = 2
+
+
+def virtual_camera(device: str) -> dict[str, Any]:
+    """The source *Video Capture Device (V4L2)*."""
+    return _source("v4l2_input", {"device_id": device, "auto_reset": True, "buffering": False})
+
+
+def media(url: str) -> dict[str, Any]:
+    """The source *Media Source*, of MPEG-TS from the network, as docs/obs.md sets it up."""
+    settings = {
+        "is_local_file": False, "input": url, "input_format": "mpegts", "buffering_mb": 0, "reconnect_delay_sec": 1,
+        "restart_on_activate": False,
+    }  # fmt: skip
+    return _source("ffmpeg_source", settings)
+
+
+def _source(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    return {"id": kind, "versioned_id": kind, "name": "doppelcam", "enabled": True, "settings": settings}
 
 
 class Screen:
@@ -34,7 +56,11 @@ class Screen:
                 "-nolisten", "tcp"]  # fmt: skip
         try:
             self._process = subprocess.Popen(
-                line, pass_fds=[write], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                line,
+                pass_fds=[write],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
         finally:
             os.close(write)
@@ -79,11 +105,16 @@ class Obs:
 
 
 @contextlib.contextmanager
-def obs(device: str, canvas: tuple[int, int] = (1280, 720)) -> Iterator[Obs]:
-    """OBS until the block ends, with a folder of its own: no first-run questions, no updates, nothing of the user's."""
+def obs(source: dict[str, Any], canvas: tuple[int, int] = (1280, 720)) -> Iterator[Obs]:
+    """OBS until the block ends, with a folder of its own: no first-run questions, no updates, nothing of the user's.
+
+    Args:
+        source: From :func:`virtual_camera` or :func:`media`.
+        canvas: Width and height.
+    """
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as end:
         folder = Path(name)
-        _configure(folder / "obs-studio", device, canvas)
+        _configure(folder / "obs-studio", source, canvas)
         screen = Screen(folder, SCREEN)
         end.callback(screen.close)
         log = folder / "log"
@@ -106,13 +137,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _configure(folder: Path, device: str, canvas: tuple[int, int]) -> None:
+def _configure(folder: Path, source: dict[str, Any], canvas: tuple[int, int]) -> None:
     """The files that OBS writes itself when a user sets it up so."""
     width, height = canvas
-    camera = {
-        "id": "v4l2_input", "versioned_id": "v4l2_input", "name": "doppelcam", "enabled": True,
-        "settings": {"device_id": device, "auto_reset": True, "buffering": False},
-    }  # fmt: skip
     item = {
         "id": 1, "name": "doppelcam", "visible": True, "pos": {"x": 0.0, "y": 0.0}, "scale": {"x": 1.0, "y": 1.0},
         "bounds_type": _BOUNDS_INSIDE, "bounds": {"x": float(width), "y": float(height)}, "bounds_align": 0, "align": 5,
@@ -123,14 +150,14 @@ def _configure(folder: Path, device: str, canvas: tuple[int, int]) -> None:
     }  # fmt: skip
     collection = {
         "name": "doppelcam", "current_scene": "Call", "current_program_scene": "Call",
-        "scene_order": [{"name": "Call"}], "sources": [camera, scene],
+        "scene_order": [{"name": "Call"}], "sources": [source, scene],
     }  # fmt: skip
     files = {
         "global.ini": "[General]\nFirstRun=true\nEnableAutoUpdates=false\nLastVersion=486539266\n"
         "[Basic]\nProfile=doppelcam\nProfileDir=doppelcam\nSceneCollection=doppelcam\n"
         "SceneCollectionFile=doppelcam\n",
         "basic/profiles/doppelcam/basic.ini": f"[General]\nName=doppelcam\n[Video]\nBaseCX={width}\nBaseCY={height}\n"
-        f"OutputCX={width}\nOutputCY={height}\nFPSType=0\nFPSCommon=10\n",
+        f"OutputCX={width}\nOutputCY={height}\nFPSType=1\nFPSInt={_FPS}\n",
         "basic/scenes/doppelcam.json": json.dumps(collection),
     }
     for name, text in files.items():
