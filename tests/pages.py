@@ -24,6 +24,7 @@ OTHERS = (
     "",
     "python",
     "toml",
+    "toml points",
     "ini",
     "json",
     "dockerfile",
@@ -34,7 +35,7 @@ OTHERS = (
     "mermaid",
     "text",
 )
-"""What else a block may be called."""
+"""What else a block may be called. ``toml`` alone is a configuration, and is loaded as one."""
 
 _NAMES = (
     "sudo apt apt-get dnf pacman zypper brew winget snap flatpak pip pip3 pipx uv python python3 py npm node make g++ "

@@ -1,6 +1,6 @@
 """The documentation's pictures: python -m tests.vm.pictures FOLDER, in the machine that tools/vcam_vm boots.
 
-``doppelcam run`` puts one packaged portrait's face on the other, and OBS and Chromium show its virtual camera.
+``doppelcam run`` puts one packaged portrait's face on the other, and OBS shows its virtual camera.
 Everything is as a user has it, but slow: this machine is emulated.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from tests.obs import SCREEN, Obs, Screen, obs, virtual_camera
+from tests.obs import Obs, obs, virtual_camera
 from tests.vm import rig
 from tests.vm.face import ASSETS, PHOTO
 
@@ -29,8 +29,6 @@ _RUN = (
 _SOURCE = (280, 496)
 _PROPERTIES = (260, 415)
 """Where OBS has them in its window, where there is a virtual camera that it could use."""
-
-_SETTINGS = "//settings/content/camera"
 
 
 def main() -> int:
@@ -55,7 +53,6 @@ def main() -> int:
             for number in range(3):
                 time.sleep(6)
                 _save(folder / f"obs-properties-{number}.png", studio.screen.picture())
-        _chromium(folder)
     return 0
 
 
@@ -89,41 +86,6 @@ def _doppelcam(log: Path) -> Iterator[Callable[[], bool]]:
         print(log.read_text()[-1500:])
         process.kill()
         process.wait()
-
-
-def _chromium(folder: Path) -> None:
-    """The page where Chrome chooses the camera for every site."""
-    with tempfile.TemporaryDirectory() as name:
-        screen = Screen(Path(name), SCREEN)
-        line = ["chromium", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--test-type",
-                "--disable-background-networking", "--disable-sync", "--disable-extensions", "--window-position=0,0",
-                f"--window-size={SCREEN[0]},{SCREEN[1]}", f"--user-data-dir={name}/profile", "about:blank"]  # fmt: skip
-        browser = subprocess.Popen(
-            line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={"HOME": name, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "DISPLAY": screen.display},
-        )  # fmt: skip
-        try:
-            rig.eventually(lambda: screen.picture().mean() > 150, "the browser's window", 150)
-            time.sleep(10)
-            _xdotool(screen.display, "mousemove", "500", "62", "click", "1")
-            time.sleep(3)
-            _xdotool(screen.display, "key", "ctrl+a")
-            # Letters with a shift that are typed at once get lost.
-            for words in (
-                ("type", "chrome"),
-                ("key", "shift+semicolon"),
-                ("type", _SETTINGS),
-                ("key", "Return"),
-            ):
-                time.sleep(2)
-                _xdotool(screen.display, words[0], "--delay", "150", words[1])
-            for number in range(4):
-                time.sleep(9)
-                _save(folder / f"chromium-{number}.png", screen.picture())
-        finally:
-            browser.kill()
-            browser.wait()
-            screen.close()
 
 
 def _click(studio: Obs, place: tuple[int, int]) -> None:

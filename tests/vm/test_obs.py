@@ -15,7 +15,7 @@ from tests.vm import rig
 
 pytestmark = [
     pytest.mark.timeout(400),
-    # OBS starts so slowly in here that the stage's six minutes would be over.
+    # Up to two minutes in here, for which the stage has no room.
     pytest.mark.skipif(
         os.environ.get("VCAM_VM_OBS") != "1" or not (shutil.which("obs") and shutil.which("Xvfb")),
         reason="OBS is shown by tools/vcam_vm/obs.sh",

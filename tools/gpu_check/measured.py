@@ -107,7 +107,7 @@ def whole_frame(bench: Bench, scene: Scene, label: str, part: str) -> Iterator[R
         return
     timing = bench.recipe(recipe)
     same = bool((scene.sink == plain).all()) and bool(plain.any())
-    grown = bench.card.used_bytes() - used
+    grown = max(0, bench.card.used_bytes() - used)
     note = "" if same else "other bytes than without the graph"
     if grown:
         note = f"{note}; {grown} bytes were taken".strip("; ")

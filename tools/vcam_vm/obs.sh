@@ -2,9 +2,10 @@
 # obs.sh - real OBS Studio and the virtual camera, in the machine that vcam_vm.sh boots.
 #
 #   obs.sh test              OBS shows colour bars that doppelcam's sink sends; its pixels are compared
-#   obs.sh pictures FOLDER   the documentation's screenshots, of doppelcam at work in OBS and Chromium
+#   obs.sh pictures FOLDER   the documentation's screenshots, of OBS showing doppelcam at work
 #
-# Not part of .ci/vm, whose six minutes this would take alone: OBS draws in software inside an emulated machine.
+# Not part of .ci/vm, whose six minutes have no room for it: OBS draws in software inside an emulated machine, and takes
+# from 24 seconds to more than two minutes there.
 # Exit status: as vcam_vm.sh; 77 where OBS or the machine cannot be had here.
 # Settings: PYTHON, the interpreter with the dependencies (.venv/bin/python).
 set -euo pipefail
@@ -28,7 +29,7 @@ case ${1-} in
 esac
 mkdir -p "$out"
 
-tools/vcam_vm/vcam_vm.sh prepare obs-studio obs-plugins xvfb libgl1-mesa-dri xdotool chromium
+tools/vcam_vm/vcam_vm.sh prepare obs-studio obs-plugins xvfb libgl1-mesa-dri xdotool
 "$PYTHON" -m tests.vm.warm >/dev/null
 tools/vcam_vm/vcam_vm.sh run -t 600 -o "$cache/numba" -o "$out" -e NUMBA_CACHE_DIR -e NUMBA_CPU_NAME \
     -e NUMBA_CPU_FEATURES -e PYTHONUNBUFFERED=1 -e VCAM_VM_OBS=1 -e "VCAM_VM_OUT=$out" -- "${command[@]}"
