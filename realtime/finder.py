@@ -19,8 +19,9 @@ from engines.analysis.tiles import Look, Search
 from engines.faces import Detection, Image
 from realtime.attention import Attention
 
-_OTHERWISE: Final = 4
-"""Every so many turns beside somebody who is followed are another look."""
+_OTHERWISE: Final = 8
+"""One turn of so many beside somebody who is followed is another look, in place of a near one. It costs what the far
+detector costs, three times the near one, so that every second turn is a cheap one but for these."""
 _REFUSED_NS: Final = 1_000_000_000
 """How long a place that was no face is not looked at again, beside somebody who is followed."""
 _MOST_REFUSED: Final = 16

@@ -119,7 +119,8 @@ class Detector:
         else:
             cv2.resize(image, (w, h), dst=small, interpolation=cv2.INTER_AREA)
         target = self.network.inputs[0][0]
-        np.multiply(self._bytes[:, :, ::-1], np.float32(1 / 127.5), out=target, casting="unsafe")
+        cv2.cvtColor(self._bytes, cv2.COLOR_BGR2RGB, dst=self._bytes)
+        np.multiply(self._bytes, np.float32(1 / 127.5), out=target, casting="unsafe")
         target -= 1
         return float(scale)
 

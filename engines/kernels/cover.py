@@ -74,6 +74,33 @@ def unwrap(patch, places, texels, corners, weights, out):  # type: ignore[no-unt
 
 
 @_njit
+def changes(seen, before, variance, texels, bar):  # type: ignore[no-untyped-def]
+    """How many texels are not what they, or those next to them, were: a mesh trembles, and on a border that is no news.
+
+    Args:
+        seen: (S, S, 3) float32, from :func:`unwrap`.
+        before: (S, S, 3) float32, likewise.
+        variance: (S, S, 3) float32: by how much each may be off, squared.
+        texels: (N,) int32: those that count.
+        bar: Squared distance, in spreads, from which one changed.
+    """
+    side = seen.shape[1]
+    count = 0
+    for n in range(texels.shape[0]):
+        i, j = texels[n] // side, texels[n] % side
+        off = np.float32(0)
+        for k in range(3):
+            low = high = before[i, j, k]
+            for y in range(max(0, i - 1), min(side, i + 2)):
+                for x in range(max(0, j - 1), min(side, j + 2)):
+                    low, high = min(low, before[y, x, k]), max(high, before[y, x, k])
+            value = seen[i, j, k]
+            off += (value - min(max(value, low), high)) ** 2 / variance[i, j, k]
+        count += not off <= bar
+    return count
+
+
+@_njit
 def _fit(seen, usual, spread, texels, plane, out, soft):  # type: ignore[no-untyped-def]
     """One weighted least-squares step of the plane; see :func:`relight`. Returns the part of the texels it explains."""
     side = seen.shape[1]
@@ -350,6 +377,7 @@ def warm_up(progress: Callable[[str], None]) -> None:
     corners: Array = np.zeros((1, 3), np.int32)
     values: Floats = np.ones((4, 4, 3), np.float32)
     unwrap(values, np.ones((3, 2), np.float32), texels, corners, np.ones((1, 3), np.float32), values.copy())
+    changes(values, values, values, texels, 1.0)
     relight(values, values.copy(), values.copy(), texels, np.zeros((3, 3), np.float32), values.copy())
     zones: Floats = np.zeros((3, 4, 4), np.float32)
     three: Floats = np.ones(3, np.float32)

@@ -215,15 +215,17 @@ def weigh(weights, values, out):  # type: ignore[no-untyped-def]
     capture and output.
 
     Args:
-        weights: (V, V) float32.
-        values: (K, V) float32.
+        weights: (V, N) float32.
+        values: (K, N) float32.
         out: (K, V) float32.
     """
-    for k in range(values.shape[0]):
-        for i in range(weights.shape[0]):
-            total = np.float32(0)
-            for j in range(weights.shape[1]):
-                total += weights[i, j] * values[k, j]
+    # Row by row: the weights are too many for the nearest cache, and are read once.
+    for i in range(weights.shape[0]):
+        row = weights[i]
+        for k in range(values.shape[0]):
+            value, total = values[k], np.float32(0)
+            for j in range(row.shape[0]):
+                total += row[j] * value[j]
             out[k, i] = total
 
 

@@ -7,6 +7,9 @@ usually looks like in this light. Three rules keep the bare face from being show
 2. What has the colour of skin counts only where it hides the mouth: lips are redder than the skin around them on
    every face, whatever they do, and a hand before them is not.
 3. It must be there for two frames, be of some size, and go at once when the face is seen again.
+
+A face that looks as it did is not looked at anew in every frame: one texel in eight tells that nothing came or went,
+and what was before it moves with it.
 """
 
 from __future__ import annotations
@@ -72,37 +75,17 @@ _WORN, _WEAR = 0.5, 0.2
 """How sure it must be that glasses are worn, and how fast that follows: from the fourth frame that shows them on."""
 _TRACE, _SELDOM = 0.05, 4
 """Where they were not seen for long, they are looked for in every so manyth frame only."""
+_RESTS: Final = 2
+"""Frames in a row that need no look where nothing changed."""
+_FEW: Final = 8
+"""One texel in so many tells whether something did."""
+_CHANGED, _CHANGES = 3.0, 2
+"""Squared distance to the last look, in spreads, from which a texel changed, and how many of them are a change."""
+_UNSETTLED, _UNSURE, _BORDER = 0.2, 14, 0.25
+"""How far a texel's level may lag behind what was seen there, and how many may lag farther: so many, and a part of what
+is there, since its border wavers."""
 _SOFT: Final = (0.46, 0.86)
 _NEARBY: Final = np.ones((13, 13), np.uint8)
-
-
-@dataclass(slots=True)
-class Acquaintance:
-    """What one person's face usually looks like, and what was before it a moment ago.
-
-    Attributes:
-        frames: How many were learnt from.
-        usual: (64, 64, 3) float32: lightness, redness, blueness of each texel.
-        varies: (64, 64, 3) float32: their variances.
-        skin: (3,) float32: the mean of the skin, likewise.
-        plane: (3, 3) float32: the light of the last frame.
-        level: (64, 64) float32: how surely something is before each texel, 0…1.
-        there: (64, 64) float32: 1 where something was seen in the last frame, for the first time or not.
-        worn: How surely glasses are worn, 0…1.
-        red: How red the lips usually are against the skin; none yet below 0.
-        hidden: Whether the lips are.
-    """
-
-    frames: int = 0
-    usual: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE, 3), np.float32))
-    varies: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE, 3), np.float32))
-    skin: Floats = field(default_factory=lambda: np.zeros(3, np.float32))
-    plane: Floats = field(default_factory=lambda: np.zeros((3, 3), np.float32))
-    level: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE), np.float32))
-    there: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE), np.float32))
-    worn: float = 0.0
-    red: float = -1.0
-    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +103,45 @@ class Cover:
     vertices: Floats
 
 
+@dataclass(slots=True)
+class Acquaintance:
+    """What one person's face usually looks like, and what was before it a moment ago.
+
+    Attributes:
+        frames: How many were learnt from.
+        usual: (64, 64, 3) float32: lightness, redness, blueness of each texel.
+        varies: (64, 64, 3) float32: their variances.
+        skin: (3,) float32: the mean of the skin, likewise.
+        plane: (3, 3) float32: the light of the last frame.
+        level: (64, 64) float32: how surely something is before each texel, 0…1.
+        there: (64, 64) float32: 1 where something was seen in the last frame, for the first time or not.
+        worn: How surely glasses are worn, 0…1.
+        red: How red the lips usually are against the skin; none yet below 0.
+        hidden: Whether the lips are.
+        seen: (64, 64, 3) float32: what each texel was at the last look.
+        points: (N, 2) float32: where some of the face was then, pixels of the frame.
+        cover: What was before it.
+        settled: Whether that look saw what the ones before it had seen.
+        rested: Frames since then.
+    """
+
+    frames: int = 0
+    usual: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE, 3), np.float32))
+    varies: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE, 3), np.float32))
+    skin: Floats = field(default_factory=lambda: np.zeros(3, np.float32))
+    plane: Floats = field(default_factory=lambda: np.zeros((3, 3), np.float32))
+    level: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE), np.float32))
+    there: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE), np.float32))
+    worn: float = 0.0
+    red: float = -1.0
+    hidden: bool = False
+    seen: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE, 3), np.float32))
+    points: Floats = field(default_factory=lambda: np.zeros((0, 2), np.float32))
+    cover: Cover | None = None
+    settled: bool = False
+    rested: int = 0
+
+
 class Covers:
     """Tells what is before live faces. One for all people; each has an :class:`Acquaintance`.
 
@@ -131,6 +153,8 @@ class Covers:
         self._spectacles = spectacles
         self._uv = np.ascontiguousarray(canonical_uv() * (SIDE - 2 * _MARGIN - 1) + _MARGIN, np.float32)
         self._texels, self._corners, self._weights = _texels(self._uv)
+        self._some, *rest = (each[::_FEW].copy() for each in (self._texels, self._corners, self._weights))
+        self._some_corners, self._some_weights = rest
         self._face = np.zeros((SIDE, SIDE), np.float32)
         self._face.reshape(-1)[self._texels] = 1
         depth = cv2.distanceTransform(self._face.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
@@ -188,6 +212,32 @@ class Covers:
         places = np.ascontiguousarray(
             points[:POINTS, :2] @ patch.affine[:, :2].T + patch.affine[:, 2], np.float32
         )
+        if self._as_before(patch, places, known):
+            known.rested += 1
+            return (
+                None if known.cover is None else _moved(known.cover, known.points, points[:POINTS:_FEW, :2])
+            )
+        known.cover = self._look(patch, places, known)
+        known.rested = 0
+        known.points = points[:POINTS:_FEW, :2].copy()
+        np.copyto(known.seen, self._seen)
+        unsure = np.count_nonzero(np.abs(known.there - known.level) > _UNSETTLED)
+        some = _UNSURE + _BORDER * np.count_nonzero(known.there)
+        known.settled = bool(known.frames > _SETTLED and unsure < some)
+        if self._spectacles:
+            known.settled &= known.worn < _TRACE or known.worn > 1 - _TRACE
+        return known.cover
+
+    def _as_before(self, patch: Patch, places: Floats, known: Acquaintance) -> bool:
+        """Whether the face looks as it did at the last look, a moment ago."""
+        if not known.settled or known.rested >= _RESTS:
+            return False
+        kernels.unwrap(patch.image, places, self._some, self._some_corners, self._some_weights, self._seen)
+        changed = kernels.changes(self._seen, known.seen, self._variance, self._some, _CHANGED)
+        return bool(changed < _CHANGES)
+
+    def _look(self, patch: Patch, places: Floats, known: Acquaintance) -> Cover | None:
+        """Looks anew, and learns."""
         kernels.unwrap(patch.image, places, self._texels, self._corners, self._weights, self._seen)
         if known.frames == 0:
             known.usual[:] = self._seen
@@ -262,12 +312,14 @@ class Covers:
                 kernels.medians(self._seen.reshape(-1, 3), self._plain, skin)
                 known.hidden = bool(skin[1] > known.skin[1] / 2)
         if not known.hidden:
-            rate = max(1 / (known.frames + 1), _FOLLOW)
+            rate = max(1 / (known.frames + 1), _FOLLOW * (1 + known.rested))
             known.red = redness if known.frames == 0 else known.red + rate * (redness - known.red)
         return float(redness)
 
     def _learn(self, known: Acquaintance, off: Floats) -> None:
-        rates = np.array([max(1 / (known.frames + 1), _FOLLOW), _FOLLOW / 4, _GROW], np.float32)
+        # As far in a second, however many frames of it are looked at.
+        follow = _FOLLOW * (1 + known.rested)
+        rates = np.array([max(1 / (known.frames + 1), follow), follow / 4, _GROW], np.float32)
         states = np.array([known.frames >= _SETTLED, known.hidden])
         kernels.learn(
             (known.usual, known.varies, known.level), off, self._left, self._unusual, self._foreign, self._lower,
@@ -305,6 +357,20 @@ class Covers:
         cv2.fillConvexPoly(outside, cv2.convexHull(np.rint(self._uv[list(vertices)]).astype(np.int32)), 0)
         away = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
         return np.asarray(np.clip(1 - away / reach, 0, 1), np.float32)
+
+
+def _moved(cover: Cover, before: Floats, now: Floats) -> Cover:
+    """The same, moved as the face was: some of its landmarks (N, 2) then, and now."""
+    middle, centre = now.mean(0), before.mean(0)
+    here, there = now - middle, before - centre
+    # The similarity from now to then that leaves the least squares.
+    (xx, xy), (yx, yy) = (here.T @ there).tolist()
+    size = max(float(np.vdot(here, here)), 1e-6)
+    a, b = (xx + yy) / size, (xy - yx) / size
+    affine = np.empty((2, 3), np.float32)
+    affine[:, :2] = cover.affine[:, :2] @ np.array([[a, -b], [b, a]], np.float32)
+    affine[:, 2] = cover.affine[:, :2] @ centre + cover.affine[:, 2] - affine[:, :2] @ middle
+    return Cover(cover.mask, affine, cover.vertices)
 
 
 def _texels(uv: Floats) -> tuple[Array, Array, Floats]:

@@ -7,14 +7,15 @@ usual for this eye, needs no threshold for a person, a camera or a light.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-import cv2
 import numpy as np
 
-from engines.faces import Array, Floats, Patch
+from engines.faces import Floats, Patch
+from engines.kernels import lids as kernels
 
-_CORNERS: Final = ((33, 133), (362, 263))
+_BOTH: Final = [33, 133, 362, 263]
 """Of each eye, the corner further to the left of an upright picture, then the other one."""
 _SIZE: Final = (40, 24)
 _WIDTH: Final = 32.0
@@ -49,8 +50,9 @@ class Lids:
         """
         if not np.isfinite(points[:, :2]).all():
             return 1.0, 1.0
-        places = points[:, :2] @ patch.affine[:, :2].T + patch.affine[:, 2]
-        right, left = (self._follow(eye, _edges(patch.image, places, eye)) for eye in (0, 1))
+        places = points[_BOTH, :2] @ patch.affine[:, :2].T + patch.affine[:, 2]
+        ends = places.tolist()
+        right, left = (self._follow(eye, _edges(patch.image, *ends[2 * eye : 2 * eye + 2])) for eye in (0, 1))
         return right, left
 
     def _follow(self, eye: int, edges: float | None) -> float:
@@ -67,17 +69,13 @@ class Lids:
         return min(max((edges / usual - shut) / (wide - shut), 0.0), 1.0)
 
 
-def _edges(image: Floats, places: Floats, eye: int) -> float | None:
-    """Mean strength of upright edges across the middle of an eye; None where there is none."""
-    a, b = (places[corner].astype(np.float64) for corner in _CORNERS[eye])
-    x, y = (b - a) / _WIDTH
-    turn = np.array([[x, -y], [y, x]])
-    if abs(np.linalg.det(turn)) < 1e-6:
+def _edges(image: Floats, a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Mean strength of upright edges across the middle of an eye between two corners; None where there is none."""
+    x, y = (b[0] - a[0]) / _WIDTH, (b[1] - a[1]) / _WIDTH
+    if x * x + y * y < 1e-6:
         return None
-    shift = (a + b) / 2 - turn @ (np.array(_SIZE) / 2)
-    small = cv2.warpAffine(
-        image, np.c_[turn, shift], _SIZE, flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE,
-    )  # fmt: skip
-    band: Array = cv2.cvtColor(small[_BAND], cv2.COLOR_RGB2GRAY)
-    return float(np.abs(np.diff(band, axis=1)).mean())
+    # From the middle of the eye to the first pixel of the band.
+    left, up = -_SIZE[0] / 2, _BAND.start - _SIZE[1] / 2
+    first_x, first_y = (a[0] + b[0]) / 2 + left * x - up * y, (a[1] + b[1]) / 2 + left * y + up * x
+    rows, columns = _BAND.stop - _BAND.start, _SIZE[0]
+    return float(kernels.upright_edges(image, first_x, first_y, x, y, rows, columns))

@@ -53,11 +53,14 @@ class Light:
     """Compares the skin of a face with that of another, broadly, vertex by vertex."""
 
     def __init__(self) -> None:
-        self._skin = plain_skin()
-        self._light, self._tint = _weights(_LIGHT_REACH), _weights(_TINT_REACH)
+        # Nothing but plain skin has a weight, and it is less than half of the face.
+        self._skin = np.flatnonzero(plain_skin())
+        self._light, self._tint = (
+            np.ascontiguousarray(_weights(reach)[:, self._skin]) for reach in (_LIGHT_REACH, _TINT_REACH)
+        )
         self._grid = np.empty((_GRID, _GRID, 3), np.float32)
         # Three colours of the live face, three of the photo, and the weight itself.
-        self._near = np.empty((7, POINTS), np.float32)
+        self._near = np.empty((7, len(self._skin)), np.float32)
         self._broad = np.empty((7, POINTS), np.float32)
 
     def of_patch(self, patch: Patch, points: Floats) -> Floats:
@@ -89,7 +92,8 @@ class Light:
         Returns:
             (468, 3) float32, ¼…4.
         """
-        weight = known * _bare(live, self._skin)
+        live, photo = live[self._skin], photo[self._skin]
+        weight = known[self._skin] * _bare(live)
         np.multiply(live.T, weight, out=self._near[:3])
         np.multiply(photo.T, weight, out=self._near[3:6])
         self._near[6] = weight
@@ -129,9 +133,9 @@ def sample(image: Floats, places: Floats) -> Floats:
     return image[y, x]
 
 
-def _bare(live: Floats, skin: Floats) -> Floats:
-    """(468,) float32: how likely each vertex of the live face is bare skin and not hair, a hand or a frame."""
-    usual = np.median(live[skin > 0], axis=0)
+def _bare(live: Floats) -> Floats:
+    """(N,) float32: how likely each vertex (N, 3) of plain skin is bare and not hair, a hand or a frame."""
+    usual = np.partition(live, len(live) // 2, axis=0)[len(live) // 2]
     off = np.log((live + _DARKEST) / (usual + _DARKEST))
     light = off.mean(1)
     tint = off - light[:, None]

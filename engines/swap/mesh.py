@@ -18,6 +18,7 @@ from engines.errors import EngineError, PhotoError
 from engines.faces import Array, Face, Floats, Image
 from engines.kernels import blobs, cpu, edges
 from engines.kernels import cover as cover_kernels
+from engines.kernels import lids as lids_kernels
 from engines.swap.base import Progress
 from engines.swap.cover import Acquaintance, Cover, Covers
 from engines.swap.eyes import EyeColours
@@ -121,6 +122,7 @@ class MeshSwapper:
         cover_kernels.warm_up(progress)
         blobs.warm_up(progress)
         edges.warm_up(progress)
+        lids_kernels.warm_up(progress)
         wears = any(worn(source.image, source.points) for source in self._sources)
         self._covers = Covers(spectacles=not wears) if self._looks.occluders == "live" else None
         names = ", ".join(source.name for source in self._sources)

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from realtime import __version__
-from realtime.control.api import PICTURES, Route
+from realtime.control.route import PICTURES, Route
 from realtime.control.schemas import ERROR
 
 

@@ -9,9 +9,10 @@ from importlib import resources
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-from realtime.control.api import LARGEST_JSON, PICTURES, ROUTES, Answer, Call, Route, refusal
+from realtime.control.api import ROUTES, refusal
 from realtime.control.desk import Desk
 from realtime.control.pictures import Picture
+from realtime.control.route import LARGEST_JSON, PICTURES, Answer, Call, Route
 from realtime.control.security import COOKIE, Access, Guest, TooMany, host_allowed
 from realtime.local_http import LocalHandler, LocalServer
 

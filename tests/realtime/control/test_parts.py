@@ -10,10 +10,11 @@ import pytest
 
 from engines.analysis.source import SourceFace
 from engines.errors import DeviceError, PhotoError, UsageError
-from realtime.control.api import PICTURES, ROUTES
+from realtime.control.api import ROUTES
 from realtime.control.gallery import MOST_FACES, Gallery, kept, plain_name, thumbnail
 from realtime.control.osc import OscServer, obey
 from realtime.control.pictures import WIDTH, PageSink, Picture, small
+from realtime.control.route import PICTURES
 from realtime.control.switch import Switch
 from realtime.frame import FramePool, Kind
 from tests.realtime.control.rig import ASTRONAUT, HOPPER, Feeder, QuietSink, Rig

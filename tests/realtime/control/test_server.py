@@ -12,8 +12,9 @@ import pytest
 
 from realtime import local_http
 from realtime.control import server
-from realtime.control.api import LARGEST_JSON, PICTURES, ROUTES
+from realtime.control.api import ROUTES
 from realtime.control.gallery import LARGEST_UPLOAD
+from realtime.control.route import LARGEST_JSON, PICTURES
 from tests.realtime.control.rig import HOPPER, PASSWORD, Feeder, Rig
 
 
