@@ -13,20 +13,20 @@ from engines.analysis.topology import POINTS
 from engines.catalogue.store import Store, default_folder
 from engines.errors import EngineError, UsageError
 from engines.kernels.canvas import Easel, HostEasel
-from engines.kernels.gpu import Card, load_cupy
-from engines.kernels.gpu_canvas import GpuEasel
+from engines.kernels.gpu.canvas import GpuEasel
+from engines.kernels.gpu.card import Card, load_cupy
 from engines.restore.choice import RestoreChoice
 from engines.restore.kinds import make_restorer
 from engines.runtime.device import CPU, Device
 from engines.swap.base import AnySwapper
 from engines.swap.cast import Cast
-from engines.swap.generator import Generator, find_generator, is_file_name
-from engines.swap.mask_choice import MaskChoice
-from engines.swap.mask_open import make_masks
-from engines.swap.mesh import Looks, MeshSwapper
-from engines.swap.mesh_gpu import GpuMeshSwapper
-from engines.swap.neural import NeuralOptions, NeuralSwapper
-from engines.swap.neural_gpu import GpuNeuralSwapper
+from engines.swap.masks.choice import MaskChoice
+from engines.swap.masks.open import make_masks
+from engines.swap.mesh.gpu import GpuMeshSwapper
+from engines.swap.mesh.mesh import Looks, MeshSwapper
+from engines.swap.neural.generator import Generator, find_generator, is_file_name
+from engines.swap.neural.gpu import GpuNeuralSwapper
+from engines.swap.neural.neural import NeuralOptions, NeuralSwapper
 from engines.swap.portrait import PortraitOptions, PortraitSwapper
 
 __all__ = [
@@ -213,7 +213,9 @@ def _completed(wanted: Wanted, generator: Generator, store: Store) -> NeuralOpti
 
 
 def _one_picture(
-    wanted: Wanted, people: Sequence[Sequence[Path]], read: Callable[[Sequence[Path], int], Sequence[SourceFace]]
+    wanted: Wanted,
+    people: Sequence[Sequence[Path]],
+    read: Callable[[Sequence[Path], int], Sequence[SourceFace]],
 ) -> SourceFace:
     """The picture that moves."""
     if len(people) != 1 or len(people[0]) > 1:

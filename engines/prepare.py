@@ -19,18 +19,18 @@ from engines.catalogue.store import Store
 from engines.errors import EngineError
 from engines.faces import Array, Floats
 from engines.runtime.base import Network
-from engines.runtime.build import Job
 from engines.runtime.device import CPU
 from engines.runtime.driver import Driver, find_driver
-from engines.runtime.fp16 import Precision, recipe_for
-from engines.runtime.onnx import OnnxNetwork
-from engines.runtime.parity import Embed, Sample, sample
-from engines.runtime.plan_key import driver_version, sha256_of, target_of
+from engines.runtime.ort.network import OnnxNetwork
 from engines.runtime.shapes import Sizes
-from engines.runtime.trt import Package, find_package
-from engines.swap.boost import BOOSTS, Tiles
-from engines.swap.generator import Generator, find_generator, is_file_name
-from engines.swap.latent import latent_of, put_picture
+from engines.runtime.trt.build import Job
+from engines.runtime.trt.fp16 import Precision, recipe_for
+from engines.runtime.trt.key import driver_version, sha256_of, target_of
+from engines.runtime.trt.library import Package, find_package
+from engines.runtime.trt.parity import Embed, Sample, sample
+from engines.swap.neural.boost import BOOSTS, Tiles
+from engines.swap.neural.generator import Generator, find_generator, is_file_name
+from engines.swap.neural.latent import latent_of, put_picture
 
 _PLAIN_TEMPLATE: Final = "arcface_112_v2"
 _LIGHTS: Final = ((1.0, False), (1.0, True), (0.45, False))

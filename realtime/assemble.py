@@ -30,32 +30,32 @@ from engines.open import (
 from engines.restore.choice import read_restore
 from engines.runtime.device import Device, choose_device
 from engines.swap.base import AnySwapper, Progress
-from engines.swap.mask_choice import read_masks
-from engines.swap.neural import Colour
-from realtime.attention import NEWCOMERS, STILL
+from engines.swap.masks.choice import read_masks
+from engines.swap.neural.neural import Colour
 from realtime.audio.open import open_audio
-from realtime.budget import Meter, Report, budget_for
+from realtime.choosing.people import make_selector
 from realtime.clock import Clock, StopFlag, SystemClock
-from realtime.config import Config
 from realtime.frame import Frame
-from realtime.governor import Governor, Rung
-from realtime.guard import Guard
-from realtime.label import Label
 from realtime.offline import run_offline
-from realtime.people import make_selector
+from realtime.pace.budget import Meter, Report, budget_for
+from realtime.pace.governor import Governor, Rung
+from realtime.pace.repeats import Repeats
+from realtime.pace.rungs import HasRungs, ladder
 from realtime.pipeline import FaceTracker, Pipeline
-from realtime.predict import lookahead
-from realtime.repeats import Repeats
-from realtime.rungs import HasRungs, ladder
-from realtime.seeing import seeing_of
 from realtime.session import Session
+from realtime.settings.config import Config
+from realtime.shown.guard import Guard
+from realtime.shown.label import Label
 from realtime.sinks.base import Sink
 from realtime.sinks.open import open_sink
-from realtime.sinks.stream import StreamSettings
-from realtime.smooth import OneEuroSettings
+from realtime.sinks.streams.stream import StreamSettings
 from realtime.sources.base import Source
 from realtime.sources.open import DEFAULT_FPS, DEFAULT_SIZE, make_source
-from realtime.track import Tracker
+from realtime.tracking.attention import NEWCOMERS, STILL
+from realtime.tracking.predict import lookahead
+from realtime.tracking.seeing import seeing_of
+from realtime.tracking.smooth import OneEuroSettings
+from realtime.tracking.track import Tracker
 
 _RECONNECT_S: Final = 60.0
 
@@ -120,7 +120,9 @@ class Parts:
             The one before, for the caller to close.
         """
         old = self.pipeline.replace_swapper(swapper)
-        if self.governor is not None and any(isinstance(one, HasRungs) and one.gives_way for one in (old, swapper)):
+        if self.governor is not None and any(
+            isinstance(one, HasRungs) and one.gives_way for one in (old, swapper)
+        ):
             self.governor.replace(self.rungs(swapper))
         return old
 

@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 
 from engines.errors import DeviceError
-from realtime.budget import Meter
 from realtime.clock import Clock, StopFlag
 from realtime.frame import Frame, FramePool
+from realtime.pace.budget import Meter
 from realtime.sources.base import Source
 
 log = logging.getLogger(__name__)

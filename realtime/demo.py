@@ -10,11 +10,11 @@ from typing import Final
 from engines.analysis.source import SourceReader
 from engines.errors import DeviceError, UsageError
 from realtime import __version__
-from realtime.budget import Report
 from realtime.clock import SystemClock
-from realtime.config import DEMO, Config
 from realtime.gallery import Gallery, Pair
+from realtime.pace.budget import Report
 from realtime.picture import save, side_by_side
+from realtime.settings.config import DEMO, Config
 from realtime.sinks.virtualcam import VirtualCamSink, list_virtual_cameras
 from realtime.sources.open import DEFAULT_FPS, DEFAULT_SIZE
 

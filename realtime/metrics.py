@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from realtime import __version__
-from realtime.budget import Spread
 from realtime.local_http import LocalHandler, LocalServer
+from realtime.pace.budget import Spread
 from realtime.session import Snapshot
 
 _STATES: Final = ("starting", "live", "veiled", "lost")

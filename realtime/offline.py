@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from engines.errors import DoppelcamError, UsageError
 from engines.swap.base import Progress
-from realtime.budget import Meter, Report
 from realtime.capture import Fit
 from realtime.clock import Clock, StopFlag
 from realtime.frame import Frame, Kind
-from realtime.guard import Guard
+from realtime.pace.budget import Meter, Report
 from realtime.pipeline import Pipeline
+from realtime.shown.guard import Guard
 from realtime.sinks.base import Sink
 from realtime.sources.base import Source
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from engines.errors import DoppelcamError
-from realtime import slate
-from realtime.budget import Meter
-from realtime.cadence import Cadence
 from realtime.clock import Clock, StopFlag
 from realtime.frame import Frame, Kind
-from realtime.guard import Standby
 from realtime.mailbox import Mailbox
+from realtime.pace.budget import Meter
+from realtime.pace.cadence import Cadence
+from realtime.shown import slate
+from realtime.shown.guard import Standby
+from realtime.shown.slate import Slate
 from realtime.sinks.base import Sink
-from realtime.slate import Slate
 
 
 class Published(NamedTuple):

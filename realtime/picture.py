@@ -16,7 +16,7 @@ from engines.errors import PhotoError
 from engines.faces import Floats, Image
 from realtime.frame import Frame
 from realtime.gallery import Pair
-from realtime.veil import Veil
+from realtime.shown.veil import Veil
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

@@ -17,13 +17,13 @@ from engines.faces import Face, Image
 from engines.kernels.canvas import Canvas, Easel, HostEasel
 from engines.kernels.planar import Planar
 from engines.swap.base import AnySwapper, PaintsAll, Progress
-from realtime.budget import Meter
-from realtime.bystanders import cover
+from realtime.choosing.bystanders import cover
 from realtime.clock import Clock
 from realtime.frame import Frame
-from realtime.label import Label
 from realtime.outcome import Outcome
-from realtime.repeats import Repeats
+from realtime.pace.budget import Meter
+from realtime.pace.repeats import Repeats
+from realtime.shown.label import Label
 
 log = logging.getLogger(__name__)
 

@@ -29,17 +29,17 @@ from typing import Literal, TypeVar
 
 from engines.errors import UsageError
 from engines.swap.base import Progress
-from realtime import slate
-from realtime.budget import Meter, Report
 from realtime.capture import Capture
 from realtime.changes import Changes
 from realtime.clock import Clock, StopFlag
 from realtime.frame import Frame, Kind
-from realtime.governor import Governor
-from realtime.guard import Guard
 from realtime.mailbox import Mailbox
 from realtime.output import Output, Published, Upstream
+from realtime.pace.budget import Meter, Report
+from realtime.pace.governor import Governor
 from realtime.pipeline import Pipeline
+from realtime.shown import slate
+from realtime.shown.guard import Guard
 from realtime.sinks.base import Sink
 from realtime.sources.base import Source
 

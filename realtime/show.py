@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from realtime.budget import Report, Spread, StageReport
+from realtime.pace.budget import Report, Spread, StageReport
 
 _PIPED_WIDTH: Final = 110
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from realtime.budget import Report, Spread
+from realtime.pace.budget import Report, Spread
 
 
 def stats_of(report: Report) -> dict[str, Any]:

@@ -16,26 +16,26 @@ PACKAGES = ("engines", "realtime")
 LONGEST = 450
 
 WRAPPERS = {
-    "onnxruntime": {"engines/runtime/ort.py"},
-    "tensorrt": {"engines/runtime/trt.py"},
-    "tensorrt_rtx": {"engines/runtime/trt.py"},
-    "cupy": {"engines/kernels/gpu.py"},
-    "onnx": {"engines/runtime/fp16.py", "engines/runtime/initializer.py"},
+    "onnxruntime": {"engines/runtime/ort/library.py"},
+    "tensorrt": {"engines/runtime/trt/library.py"},
+    "tensorrt_rtx": {"engines/runtime/trt/library.py"},
+    "cupy": {"engines/kernels/gpu/card.py"},
+    "onnx": {"engines/runtime/trt/fp16.py", "engines/runtime/model/initializer.py"},
     "mediapipe": {"engines/analysis/mediapipe.py"},
     "pyvirtualcam": {"realtime/sinks/virtualcam.py"},
     "av": {
         "realtime/sinks/file.py",
         "realtime/sources/file.py",
-        "realtime/doctor.py",
+        "realtime/doctor/doctor.py",
         "realtime/audio/decode.py",
-        "realtime/sinks/stream_mux.py",
-        "realtime/sinks/stream_relay.py",
-        "realtime/sinks/stream_whip.py",
+        "realtime/sinks/streams/mux.py",
+        "realtime/sinks/streams/relay.py",
+        "realtime/sinks/streams/whip.py",
         "realtime/bench/reader.py",
     },
     "PIL": {"engines/analysis/photo.py", "realtime/picture.py"},
     "pillow_heif": {"engines/analysis/photo.py"},
-    "aiortc": {"realtime/sinks/stream_whip.py"},
+    "aiortc": {"realtime/sinks/streams/whip.py"},
     "pythonosc": {"realtime/control/osc.py"},
 }
 """What not every machine has, and the files that may import it, inside of a function."""
@@ -242,7 +242,7 @@ def test_threads_are_made_in_one_place():
         "realtime.control.worker",
         "realtime.round_trip",
         "realtime.audio.feed",
-        "realtime.sinks.stream",
-        "realtime.sinks.stream_link",
-        "realtime.sinks.stream_whip",
+        "realtime.sinks.streams.stream",
+        "realtime.sinks.streams.link",
+        "realtime.sinks.streams.whip",
     }

@@ -13,7 +13,7 @@ import pytest
 
 from engines.errors import DoppelcamError
 from realtime.cli.parser import given_flags, make_parser
-from realtime.config_load import load
+from realtime.settings.load import load
 from tests import pages
 from tests.pages import ROOT, TESTED, Block
 

@@ -19,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 from engines import errors
 from realtime.cli import INTERRUPTED
 from realtime.cli.parser import given_flags, make_parser
-from realtime.config_load import load
+from realtime.settings.load import load
 from realtime.sinks.loopback_faults import LOAD_MODULE
 from tests.pages import ROOT
 

@@ -22,12 +22,12 @@ import numpy as np
 
 from engines.analysis.source import SourceReader
 from engines.analysis.topology import OVAL
-from engines.swap.mesh import MeshSwapper
+from engines.swap.mesh.mesh import MeshSwapper
+from realtime.choosing.select import Selector
 from realtime.clock import SystemClock
-from realtime.config import BENCH
-from realtime.select import Selector
+from realtime.settings.config import BENCH
 from realtime.sources.portrait import PortraitSource
-from realtime.track import Tracker
+from realtime.tracking.track import Tracker
 
 
 def usual_way(frame: np.ndarray, points: np.ndarray) -> Callable[[np.ndarray], None]:

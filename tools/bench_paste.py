@@ -26,13 +26,13 @@ from engines.kernels import mask as mask_kernels
 from engines.kernels import paste as paste_kernels
 from engines.kernels import warp as warp_kernels
 from engines.kernels.warp import Warp, inverse
-from engines.swap.colour import ColourMatch
-from engines.swap.masks import Box, Ellipse, Masks, Oval
-from engines.swap.paste import Baker, paint
+from engines.swap.masks.masks import Box, Ellipse, Masks, Oval
+from engines.swap.neural.colour import ColourMatch
+from engines.swap.neural.paste import Baker, paint
+from realtime.choosing.select import Selector
 from realtime.clock import SystemClock
-from realtime.select import Selector
 from realtime.sources.portrait import PortraitSource
-from realtime.track import Tracker
+from realtime.tracking.track import Tracker
 
 _TEMPLATE = "arcface_128"
 Work = Callable[[np.ndarray], None]

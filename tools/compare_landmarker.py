@@ -13,8 +13,8 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 
-from realtime.select import Selector
-from realtime.track import Tracker
+from realtime.choosing.select import Selector
+from realtime.tracking.track import Tracker
 from tests.engines.scenes import placed
 
 FPS, WIDTH, SIZE = 30, 430, (960, 720)

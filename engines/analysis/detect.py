@@ -16,7 +16,7 @@ from engines.analysis.topology import WEIGHTS
 from engines.errors import EngineError
 from engines.faces import Detection, Floats, Image
 from engines.runtime.base import Network
-from engines.runtime.model_file import SHIPPED
+from engines.runtime.model.file import SHIPPED
 from engines.runtime.open import open_network
 
 Range = Literal["near", "far"]

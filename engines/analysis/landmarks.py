@@ -22,7 +22,7 @@ from engines.analysis.topology import (
 from engines.errors import EngineError
 from engines.faces import Array, Detection, Floats, Image, Landmarks, Patch, Region
 from engines.runtime.base import Network
-from engines.runtime.model_file import SHIPPED
+from engines.runtime.model.file import SHIPPED
 from engines.runtime.open import open_network
 
 _FILES: Final = {POINTS: "face_mesh_468.onnx", REFINED_POINTS: "face_mesh_478.onnx"}

@@ -28,8 +28,8 @@ from engines.kernels.warp import Warp, inverse, rescale, sample
 from engines.restore.ways import Never, Rarely
 from engines.runtime.device import CPU, Device
 from engines.swap.base import Progress
-from engines.swap.masks import sides_of
-from engines.swap.paste import Baker, NeuralLayer, paint
+from engines.swap.masks.masks import sides_of
+from engines.swap.neural.paste import Baker, NeuralLayer, paint
 
 _EDGE: Final = 0.05
 """Width of the slope at the border of the restorer's crop, in parts of its side."""
@@ -152,7 +152,7 @@ class Restorer:
         self, image: Image, face: Face, new: Floats, mask: Floats, scale: Floats, offset: Floats,
         affine: Floats,
     ) -> NeuralLayer | None:  # fmt: skip
-        """Makes a layer of a face, restored. See :meth:`~engines.swap.paste.Baker.bake`.
+        """Makes a layer of a face, restored. See :meth:`~engines.swap.neural.paste.Baker.bake`.
 
         Args:
             image: The frame, with the live face.

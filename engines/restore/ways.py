@@ -1,4 +1,4 @@
-"""What a restorer can do without when frames take too long. Fits ``realtime.rungs.GivesWay``."""
+"""What a restorer can do without when frames take too long. Fits ``realtime.pace.rungs.GivesWay``."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from engines.errors import EngineError
 from engines.runtime.base import Network
 from engines.runtime.device import CPU, Device
-from engines.runtime.model_file import Hint
-from engines.runtime.onnx import OnnxNetwork
-from engines.runtime.planned import Plans
-from engines.runtime.plans import Unplanned
+from engines.runtime.model.file import Hint
+from engines.runtime.ort.network import OnnxNetwork
 from engines.runtime.shapes import Sizes
+from engines.runtime.trt.planned import Plans
+from engines.runtime.trt.plans import Unplanned
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from engines.errors import EngineError
 from engines.runtime.base import TensorSpec
-from engines.runtime.onnx_format import Dim, GraphInput
+from engines.runtime.model.format import Dim, GraphInput
 
 Wanted = Sequence[int | None]
 """A shape that is looked for; None stands for any size."""

@@ -20,7 +20,7 @@ from realtime.bench.result import Result
 from realtime.bench.shared import SharedPicture, SharedSink
 from realtime.frame import Frame
 from realtime.sinks.base import Sink
-from realtime.sinks.stream_target import Target, parse_target
+from realtime.sinks.streams.target import Target, parse_target
 from realtime.sinks.virtualcam import VirtualCamera, list_virtual_cameras
 from realtime.sources.base import Source
 from realtime.sources.pattern import encode_number

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from engines.runtime import wheels
 from engines.runtime.driver import Driver, find_driver
-from engines.runtime.plan_key import driver_version
+from engines.runtime.trt.key import driver_version
 
 _PACKAGES: Final = (
     "av",

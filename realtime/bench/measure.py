@@ -16,7 +16,7 @@ from realtime.bench.overhead import ns_per_frame, percent
 from realtime.bench.profile import Profile
 from realtime.bench.result import Cold, Result
 from realtime.clock import Clock, SystemClock
-from realtime.config import Config
+from realtime.settings.config import Config
 from realtime.sinks.base import Sink
 from realtime.sources.base import Source
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from realtime.budget import STAGES, Meter
 from realtime.clock import Clock
+from realtime.pace.budget import STAGES, Meter
 
 _ROUNDS: Final = 20
 _FRAMES: Final = 50

@@ -9,8 +9,8 @@ from typing import Any, Final
 from realtime import __version__
 from realtime.bench.machine import this_machine, versions
 from realtime.bench.profile import Part
-from realtime.budget import Report, Spread, StageReport
-from realtime.config import Config
+from realtime.pace.budget import Report, Spread, StageReport
+from realtime.settings.config import Config
 
 SCHEMA: Final = 1
 _FRAMES: Final = (

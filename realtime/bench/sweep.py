@@ -17,9 +17,9 @@ from engines.errors import DoppelcamError, UsageError
 from engines.faces import Image
 from realtime.bench.measure import Task
 from realtime.bench.result import SCHEMA, Result
-from realtime.config import FACE_WIDTHS, SIZES
+from realtime.settings.config import FACE_WIDTHS, SIZES
+from realtime.settings.values import read_size
 from realtime.show import clean, milliseconds, table
-from realtime.values import read_size
 
 _MOST: Final = 64
 """Cells of one sweep: each takes seconds."""

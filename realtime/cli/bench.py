@@ -28,8 +28,8 @@ from realtime.bench.sweep import (
 )
 from realtime.cli.live import Preparing
 from realtime.cli.parser import given_flags
-from realtime.config import BENCH, FACE_WIDTHS, SIZES
-from realtime.config_load import from_flags, number_of
+from realtime.settings.config import BENCH, FACE_WIDTHS, SIZES
+from realtime.settings.load import from_flags, number_of
 from realtime.show import (
     clean,
     counts_line,

@@ -12,10 +12,10 @@ from typing import Any
 from rich.text import Text
 
 from realtime.cli.parser import given_flags
-from realtime.config_load import CONFIG_VARIABLE, Origin, Settings, default_file, load
-from realtime.options import OPTIONS, typed
+from realtime.settings.load import CONFIG_VARIABLE, Origin, Settings, default_file, load
+from realtime.settings.options import OPTIONS, typed
 from realtime.show import clean, short_path, stdout, table
-from realtime.sinks.stream_target import concealed
+from realtime.sinks.streams.target import concealed
 
 
 def main(args: argparse.Namespace) -> int:

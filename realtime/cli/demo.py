@@ -11,10 +11,10 @@ from engines.errors import DoppelcamError
 from realtime.assemble import assemble
 from realtime.cli.live import follow
 from realtime.cli.parser import given_flags
-from realtime.config import DEMO
-from realtime.config_load import from_flags
 from realtime.demo import PICTURE, VIDEO, folder_for, gallery_for, is_bare, note_of, with_sink, write_picture
 from realtime.gallery import GallerySink, WatchedSource
+from realtime.settings.config import DEMO
+from realtime.settings.load import from_flags
 from realtime.show import clean, short_path, stderr, stdout
 from realtime.sources.open import DEFAULT_FPS
 

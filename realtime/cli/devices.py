@@ -6,7 +6,7 @@ import argparse
 import json
 
 from realtime.devices import as_json, as_tables
-from realtime.doctor_devices import make_virtual_camera
+from realtime.doctor.devices import make_virtual_camera
 from realtime.show import stdout
 from realtime.sinks.virtualcam import list_virtual_cameras
 from realtime.sources.camera import list_cameras

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from realtime import __version__
 from realtime.check import Check, State
-from realtime.doctor import examine
+from realtime.doctor.doctor import examine
 from realtime.show import clean, stderr, stdout, table
 
 _MARKS: dict[State, Text] = {

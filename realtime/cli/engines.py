@@ -18,15 +18,15 @@ from engines.catalogue.claim import claimed
 from engines.catalogue.store import Store, default_folder
 from engines.errors import EngineError, UsageError
 from engines.prepare import Maker, Wish, described
-from engines.runtime.build import LOCK, build
 from engines.runtime.driver import find_driver
-from engines.runtime.fp16 import Precision
-from engines.runtime.plan_key import Target, targets_of
-from engines.runtime.plans import Held, Note, PlanStore, parts_of
-from engines.runtime.trt import find_package
+from engines.runtime.trt.build import LOCK, build
+from engines.runtime.trt.fp16 import Precision
+from engines.runtime.trt.key import Target, targets_of
+from engines.runtime.trt.library import find_package
+from engines.runtime.trt.plans import Held, Note, PlanStore, parts_of
 from realtime.cli.parser import given_flags
-from realtime.config import DEMO
-from realtime.config_load import load
+from realtime.settings.config import DEMO
+from realtime.settings.load import load
 from realtime.show import clean, facts, short_path, stderr, stdout, table
 from realtime.sources.portrait import PACKAGED
 
@@ -235,7 +235,7 @@ class _Showing:
             self._bar.stop()
 
     def __call__(self, doing: str, done: float | None) -> None:
-        """See :data:`~engines.runtime.build.Progress`."""
+        """See :data:`~engines.runtime.trt.build.Progress`."""
         if self._bar:
             shown = clean(f"{self._name}: {doing}")
             self._bar.update(

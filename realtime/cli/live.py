@@ -19,13 +19,13 @@ from rich.text import Text
 
 from realtime import __version__
 from realtime.assemble import Parts
-from realtime.budget import Report
 from realtime.cli.lines import JsonLines
 from realtime.cli.sparks import History
-from realtime.config import Config
 from realtime.control.control import Control, is_wide, wants_control
 from realtime.metrics import MetricsServer
+from realtime.pace.budget import Report
 from realtime.session import Session, Snapshot, State
+from realtime.settings.config import Config
 from realtime.show import clean, counts_line, facts, latency_table, nodes_line, stderr, stdout
 from realtime.thermal import Thermometer
 

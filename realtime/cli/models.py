@@ -23,8 +23,8 @@ from engines.errors import UsageError
 from engines.files import quoted
 from realtime.cli.parser import given_flags
 from realtime.cli.pulling import Showing
-from realtime.config import Config
-from realtime.config_load import did_you_mean, load
+from realtime.settings.config import Config
+from realtime.settings.load import did_you_mean, load
 from realtime.show import clean, facts, short_path, stderr, stdout, table
 
 _STATES: Final = {

@@ -11,8 +11,8 @@ from typing import Any, Final, NoReturn
 
 from engines.errors import UsageError
 from realtime import __version__
-from realtime.config import BENCH, DEMO, FACE_WIDTHS, SIZES, Config
-from realtime.options import BY_NAME, OPTIONS, Option, typed
+from realtime.settings.config import BENCH, DEMO, FACE_WIDTHS, SIZES, Config
+from realtime.settings.options import BY_NAME, OPTIONS, Option, typed
 
 _OPTION_DEST: Final = "option_"
 
@@ -60,7 +60,7 @@ class _Parser(argparse.ArgumentParser):
     """Mistakes become the same kind of error as all others."""
 
     def error(self, message: str) -> NoReturn:
-        from realtime.config_load import did_you_mean
+        from realtime.settings.load import did_you_mean
 
         unknown = re.search(r"unrecognized arguments: (.*)", message)
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)

@@ -10,7 +10,7 @@ from realtime.assemble import assemble
 from realtime.cli.lines import SCHEMA
 from realtime.cli.live import Preparing, follow, introduce, summary
 from realtime.cli.parser import given_flags
-from realtime.config_load import load
+from realtime.settings.load import load
 from realtime.show import stderr
 from realtime.stats import stats_of
 

@@ -8,7 +8,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from realtime.budget import Report
+from realtime.pace.budget import Report
 from realtime.show import milliseconds
 
 BARS: Final = "▁▂▃▄▅▆▇█"

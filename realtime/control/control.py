@@ -15,7 +15,6 @@ from engines.errors import UsageError
 from engines.open import SWAPPERS
 from engines.swap.base import AnySwapper
 from realtime.clock import Clock
-from realtime.config import Config
 from realtime.control.desk import Desk, Nodes
 from realtime.control.gallery import Gallery
 from realtime.control.osc import OscServer
@@ -26,10 +25,11 @@ from realtime.control.steering import Another, Smoothed, Steering
 from realtime.control.switch import OFF, Switch
 from realtime.control.worker import Worker
 from realtime.frame import Frame
-from realtime.guard import Guard
 from realtime.local_http import HOST
 from realtime.pipeline import Pipeline
 from realtime.session import Session
+from realtime.settings.config import Config
+from realtime.shown.guard import Guard
 from realtime.sinks.base import Sink
 from realtime.sources.base import Source
 

@@ -12,8 +12,8 @@ from realtime.control.pictures import Picture
 from realtime.control.steering import WORDS, Steering
 from realtime.control.switch import Switch
 from realtime.control.worker import Worker
-from realtime.guard import Curtain
 from realtime.session import Snapshot
+from realtime.shown.guard import Curtain
 from realtime.stats import stats_of
 
 Nodes = Callable[[], Mapping[str, Mapping[str, int]]]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from realtime.control.steering import STEERABLE, WORDS
-from realtime.options import BY_NAME
+from realtime.settings.options import BY_NAME
 
 Schema = Mapping[str, Any]
 

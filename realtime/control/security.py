@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from engines.errors import UsageError
 from engines.files import open_regular, quoted
-from realtime.config_load import PASSWORD_VARIABLE
+from realtime.settings.load import PASSWORD_VARIABLE
 
 COOKIE: Final = "doppelcam"
 SHORTEST_PASSWORD: Final = 8

@@ -12,14 +12,14 @@ from typing import Any, Final, Protocol
 from engines.analysis.source import SourceFace
 from engines.errors import DoppelcamError, UsageError
 from engines.swap.base import AnySwapper, Progress
-from realtime.config import Config, contradiction
 from realtime.control.gallery import Gallery, Person
 from realtime.control.worker import Worker
-from realtime.label import Label
-from realtime.options import BY_NAME
 from realtime.pipeline import Pipeline
-from realtime.smooth import OneEuroSettings
-from realtime.values import Wrong
+from realtime.settings.config import Config, contradiction
+from realtime.settings.options import BY_NAME
+from realtime.settings.values import Wrong
+from realtime.shown.label import Label
+from realtime.tracking.smooth import OneEuroSettings
 
 MESH: Final = ("shape", "eyes", "mouth", "occluders")
 NEURAL: Final = ("mask", "colour", "morph", "boost")

@@ -8,8 +8,8 @@ from typing import Final, Literal
 from engines.errors import DoppelcamError
 from realtime.clock import Clock
 from realtime.frame import Frame
+from realtime.shown.slate import Slate
 from realtime.sinks.base import Sink
-from realtime.slate import Slate
 
 log = logging.getLogger(__name__)
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from engines.errors import UsageError
-from realtime.budget import Report
 from realtime.clock import Clock
-from realtime.sinks import stream_target
+from realtime.pace.budget import Report
 from realtime.sinks.base import Sink
 from realtime.sinks.file import FileSink
 from realtime.sinks.null import NullSink
 from realtime.sinks.preview import DEFAULT_PORT, PreviewSink
 from realtime.sinks.spare import SpareSink
-from realtime.sinks.stream import StreamSettings, StreamSink
+from realtime.sinks.streams import target as stream_target
+from realtime.sinks.streams.stream import StreamSettings, StreamSink
 from realtime.sinks.virtualcam import VirtualCamSink
 
 FORMS = "virtualcam[:DEVICE], file:PATH, preview[:PORT], stream:URL, null"

@@ -9,9 +9,9 @@ from importlib import resources
 
 import cv2
 
-from realtime.budget import Report
 from realtime.frame import Frame
 from realtime.local_http import LocalHandler, LocalServer
+from realtime.pace.budget import Report
 from realtime.sinks.i420 import require_showable
 from realtime.stats import stats_of
 from realtime.thermal import Thermometer

@@ -11,10 +11,10 @@ import realtime
 from engines.catalogue.store import Store
 from engines.errors import EngineError, UsageError
 from engines.prepare import Maker, Wish
-from engines.runtime.build import build
-from engines.runtime.parity import judge
-from engines.runtime.plans import PlanStore
-from engines.runtime.trt import Package
+from engines.runtime.trt.build import build
+from engines.runtime.trt.library import Package
+from engines.runtime.trt.parity import judge
+from engines.runtime.trt.plans import PlanStore
 from tests import networks
 from tests.engines.runtime.graphs import double
 from tests.engines.runtime.test_build import child, silent

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.runtime.onnx import OnnxNetwork
+from engines.runtime.ort.network import OnnxNetwork
 from tools.convert_models import canonical, fetch
 from tools.convert_models.recipes import RECIPES, ROOT, TEST_DATA, WEIGHTS, Package, expected_sums
 

@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 
 from engines.faces import Image
-from engines.swap.mesh import MeshSwapper
-from engines.swap.texture import unwrap
+from engines.swap.mesh.mesh import MeshSwapper
+from engines.swap.mesh.texture import unwrap
 from tests.engines.scenes import face_in, landmarks, placed, source
 
 FOLDER = Path(__file__).parent

@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 from engines.analysis.networks import open_networks
-from realtime.select import Selector
-from realtime.track import Tracker
+from realtime.choosing.select import Selector
+from realtime.tracking.track import Tracker
 from tests.engines.scenes import FILES, mesh, placed, placing
 
 FRAME = 1_000_000_000 // 30

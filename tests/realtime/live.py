@@ -2,11 +2,11 @@
 
 import threading
 
-from realtime.budget import Meter
 from realtime.clock import StopFlag
-from realtime.guard import Guard
+from realtime.pace.budget import Meter
 from realtime.pipeline import Pipeline
 from realtime.session import Session
+from realtime.shown.guard import Guard
 from tests.realtime.fakes import SECOND, FakeSink, FakeSource, FakeSwapper, FakeTracker, VirtualClock
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from engines.analysis.networks import Networks, open_networks
 from engines.analysis.open import open_embedder
-from realtime.recognise import Recogniser
-from realtime.select import Known, Selector
-from realtime.track import Tracker
+from realtime.choosing.recognise import Recogniser
+from realtime.choosing.select import Known, Selector
+from realtime.tracking.track import Tracker
 from tests import detectors
 from tests.engines.scenes import mesh, placed, portrait
 

@@ -11,9 +11,9 @@ from engines.runtime.driver import Driver
 from realtime.assemble import assemble
 from realtime.cli import main
 from realtime.clock import ManualClock
-from realtime.config import BENCH, Config
-from realtime.config_load import from_flags
 from realtime.frame import Frame, Kind
+from realtime.settings.config import BENCH, Config
+from realtime.settings.load import from_flags
 
 
 def small(**flags) -> Config:

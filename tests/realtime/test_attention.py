@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realtime.attention import BRISK, NEWCOMERS, STILL, Attention
-from realtime.probe import Probe
+from realtime.tracking.attention import BRISK, NEWCOMERS, STILL, Attention
+from realtime.tracking.probe import Probe
 from tests.realtime.fakes import make_face
 from tests.realtime.test_track import IMAGE, Person, Run
 

@@ -16,10 +16,10 @@ from realtime.bench.load import SlowTracker
 from realtime.bench.machine import CpuMeter, cpu_name, rss_mb, this_machine, usable_cores, versions
 from realtime.bench.measure import Task, highest_rate, keeps_up, measure
 from realtime.bench.result import Result
-from realtime.budget import STAGES, Meter, budget_for
 from realtime.cli import main
-from realtime.config import BENCH
-from realtime.config_load import from_flags
+from realtime.pace.budget import STAGES, Meter, budget_for
+from realtime.settings.config import BENCH
+from realtime.settings.load import from_flags
 
 TINY = ["bench", "--size", "320x240", "--seconds", "0.5", "--fps", "15"]
 

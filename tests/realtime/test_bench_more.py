@@ -20,13 +20,13 @@ from realtime.bench.measure import Task
 from realtime.bench.profile import POINTS, Part, Point, Profile
 from realtime.bench.result import Cold
 from realtime.bench.sweep import Cell, plot, read_engines, read_sizes, read_widths, sweep, sweep_table
-from realtime.budget import STAGES
 from realtime.cli import main
 from realtime.clock import SystemClock
-from realtime.config import BENCH
 from realtime.frame import Kind
-from realtime.governor import Governor
-from realtime.rungs import EverySecond
+from realtime.pace.budget import STAGES
+from realtime.pace.governor import Governor
+from realtime.pace.rungs import EverySecond
+from realtime.settings.config import BENCH
 from realtime.show import stdout
 from tests.realtime.fakes import MS, SECOND
 from tests.realtime.live import Live

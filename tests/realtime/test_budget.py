@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from realtime.budget import DEFAULT_BUDGET_MS, STAGES, Meter, budget_for
+from realtime.pace.budget import DEFAULT_BUDGET_MS, STAGES, Meter, budget_for
 
 MS = 1_000_000
 SECOND = 1_000_000_000

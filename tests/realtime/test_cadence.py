@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from realtime.cadence import Cadence
+from realtime.pace.cadence import Cadence
 from tests.realtime.fakes import MS, SECOND
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engines.errors import DeviceError, UsageError
-from realtime.budget import Meter
 from realtime.capture import Capture, Fit
 from realtime.clock import StopFlag
 from realtime.frame import Frame
+from realtime.pace.budget import Meter
 from tests.realtime.fakes import MS, SECOND, FakeSource, SoloClock, make_frame, picture
 
 

@@ -18,12 +18,12 @@ import realtime.cli
 import realtime.cli.live
 from engines.errors import BudgetMissed, DeviceError, EngineError, PhotoError, UsageError
 from realtime import __version__
-from realtime.budget import Meter
 from realtime.cli import main
 from realtime.cli.live import Preparing, line, view
 from realtime.cli.parser import given_flags, make_parser
-from realtime.config import BENCH
+from realtime.pace.budget import Meter
 from realtime.session import Snapshot
+from realtime.settings.config import BENCH
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,8 @@ MISTAKES = {
     "config delete": "no verb 'delete'", "run --fsp 3": "Did you mean --fps?",
     "run --remote 80": "does not know", "bench --loopback --max": "do not go together",
     "run --fps": "--fps", "run --fps fast": "--fps must be", "run --size 3x3": "--size must be",
-    "run --sink stream:x --face nothing.jpg": "no file", "run --sink stream:": "stream:URL", "demo --fps 1e9": "--fps must be",
+    "run --sink stream:x --face nothing.jpg": "no file", "run --sink stream:": "stream:URL",
+    "demo --fps 1e9": "--fps must be",
     "bench --seconds x": "--seconds must be", "bench --seconds nan": "--seconds must be",
     "bench --slow -1": "--slow must be", "bench --face-width 0": "--face-width must be",
     "bench --compare nothing.json": "no file", "config validate nothing.toml": "no file",
@@ -212,7 +213,8 @@ RUN = ["run", "--face", HOPPER, "--source", "pattern", "--size", "320x240", "--f
 def test_run_says_what_runs_where_and_ends_by_itself(capsys):
     assert main([*RUN, "--duration", "0.4", "--on-lost", "slate"]) == 0
     out, err = capsys.readouterr()
-    for said in ("pattern", "320×240 at 20 fps", "mesh on cpu: the engine mesh runs on the CPU", "face_mesh_468: CPUExecutionProvider",
+    for said in ("pattern", "320×240 at 20 fps", "mesh on cpu: the engine mesh runs on the CPU",
+                 "face_mesh_468: CPUExecutionProvider",
                  "null", "slate", "label"):  # fmt: skip
         assert said in err
     assert "frame age" in out

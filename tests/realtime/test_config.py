@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engines.errors import UsageError
-from realtime.config import BENCH, Config
-from realtime.config_load import Origin, default_file, from_flags, key_lines, load
-from realtime.options import OPTIONS, typed
+from realtime.settings.config import BENCH, Config
+from realtime.settings.load import Origin, default_file, from_flags, key_lines, load
+from realtime.settings.options import OPTIONS, typed
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from engines.analysis.landmarks import region_of_points
 from engines.faces import Patch, Region
-from realtime.continuity import ALIKE, Continuity, likeness, look_of
-from realtime.missing import HELD_NS, Missing
+from realtime.tracking.continuity import ALIKE, Continuity, likeness, look_of
+from realtime.tracking.missing import HELD_NS, Missing
 from tests.engines.scenes import landmarks, mesh, placed, placing
 from tests.realtime.test_track import FRAME, IMAGE, Person, Run
 

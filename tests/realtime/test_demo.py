@@ -13,11 +13,11 @@ import realtime.demo
 from engines.analysis.source import SourceReader
 from engines.errors import DeviceError, UsageError
 from realtime.cli import main
-from realtime.config import DEMO
 from realtime.demo import PICTURE, VIDEO, folder_for, is_bare, with_sink, write_picture
 from realtime.frame import Frame, Kind
 from realtime.gallery import Gallery, GallerySink, Pair, WatchedSource
 from realtime.picture import flattery, portrait, save, side_by_side
+from realtime.settings.config import DEMO
 from realtime.sinks.virtualcam import VirtualCamera
 
 ASSETS = Path(realtime.demo.__file__).parent / "assets"

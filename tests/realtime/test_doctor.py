@@ -10,11 +10,11 @@ import pytest
 
 import realtime.cli.devices
 import realtime.cli.doctor
-import realtime.doctor
-import realtime.doctor_devices
+import realtime.doctor.devices
+import realtime.doctor.doctor
 from engines.errors import EngineError
 from realtime.cli import main
-from realtime.doctor import Check, check_kernels, check_weights, examine
+from realtime.doctor.doctor import Check, check_kernels, check_weights, examine
 from realtime.sinks.virtualcam import VirtualCamera
 from realtime.sources.v4l2_names import CameraFormat, CameraInfo
 
@@ -66,11 +66,11 @@ def test_one_check_that_breaks_does_not_stop_the_others(monkeypatch):
         raise ImportError("no libfoo.so")
 
     monkeypatch.setattr(
-        realtime.doctor,
+        realtime.doctor.doctor,
         "_CHECKS",
         (("one", fails), ("two", trips), ("three", lambda: [Check("three", "ok", "")])),
     )
-    monkeypatch.setattr(realtime.doctor_devices, "device_checks", lambda attempt: ())
+    monkeypatch.setattr(realtime.doctor.devices, "device_checks", lambda attempt: ())
     one, two, three = examine()
     assert (one.state, one.fix) == ("failed", "pip install it")
     assert (two.state, "libfoo" in two.found) == ("failed", True)
@@ -153,5 +153,5 @@ def test_devices_without_any_says_how_to_get_one(monkeypatch, capsys):
 
 
 def test_the_sums_of_the_weights_that_ship_are_those_of_the_files():
-    folder = Path(realtime.doctor.WEIGHTS)
+    folder = Path(realtime.doctor.doctor.WEIGHTS)
     assert all(check.state == "ok" for check in check_weights(folder))

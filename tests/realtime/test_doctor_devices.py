@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-import realtime.doctor_devices as module
+import realtime.doctor.devices as module
 from engines.errors import DeviceError
 from realtime.clock import ManualClock
-from realtime.doctor_devices import (
+from realtime.doctor.devices import (
     check_access,
     check_cameras,
     check_virtual_cameras,

@@ -11,7 +11,7 @@ from engines.analysis.topology import WEIGHTS
 from engines.errors import EngineError
 from engines.runtime.device import Machine
 from engines.runtime.driver import Driver, Gpu
-from realtime.doctor_engines import check_gpu, check_networks, check_packages, check_runtime
+from realtime.doctor.engines import check_gpu, check_networks, check_packages, check_runtime
 
 GPUS = (Gpu(0, "NVIDIA GeForce RTX 4090", 24564, (8, 9)), Gpu(1, "NVIDIA T4", 15360, (7, 5)))
 

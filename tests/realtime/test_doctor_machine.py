@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from realtime.doctor import examine
-from realtime.doctor_machine import check_clock, check_folders, check_power
+from realtime.doctor.doctor import examine
+from realtime.doctor.machine import check_clock, check_folders, check_power
 
 
 def only(checks):

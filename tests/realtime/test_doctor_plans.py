@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engines.runtime.driver import Driver, Gpu
-from engines.runtime.parity import Verdict
-from engines.runtime.plans import PlanStore
-from realtime.doctor_engines import check_plans
+from engines.runtime.trt.parity import Verdict
+from engines.runtime.trt.plans import PlanStore
+from realtime.doctor.engines import check_plans
 from tests.engines.runtime.test_plans import HERE, PLAN, note
 
 DRIVER = Driver((Gpu(0, HERE.gpu, 24564, (8, 9)),), (12, 8))

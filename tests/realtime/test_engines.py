@@ -9,8 +9,8 @@ import pytest
 from engines.catalogue.store import Store
 from engines.errors import EngineError
 from engines.prepare import Maker, Wish
-from engines.runtime.build import build
-from engines.runtime.plans import PlanStore
+from engines.runtime.trt.build import build
+from engines.runtime.trt.plans import PlanStore
 from realtime.cli import engines as cli
 from realtime.cli import main
 from tests.engines.runtime.graphs import double

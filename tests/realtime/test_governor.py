@@ -11,12 +11,12 @@ import pytest
 
 from engines.analysis.networks import open_networks
 from engines.errors import EngineError
+from realtime.choosing.select import Selector
 from realtime.clock import ManualClock
 from realtime.frame import Kind
-from realtime.governor import CALM, MOST_PATIENCE, WINDOW, Governor, Rung
-from realtime.rungs import EverySecond, FewerLandmarks, RareDetection, ladder
-from realtime.select import Selector
-from realtime.track import Tracker
+from realtime.pace.governor import CALM, MOST_PATIENCE, WINDOW, Governor, Rung
+from realtime.pace.rungs import EverySecond, FewerLandmarks, RareDetection, ladder
+from realtime.tracking.track import Tracker
 from tests.engines.scenes import placed
 from tests.realtime.fakes import MS, SECOND
 from tests.realtime.live import Live

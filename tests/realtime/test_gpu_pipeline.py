@@ -16,22 +16,22 @@ import pytest
 
 from engines.errors import EngineError
 from engines.kernels.canvas import HostEasel
-from engines.kernels.gpu import Card
-from engines.kernels.gpu_canvas import GpuEasel
+from engines.kernels.gpu.canvas import GpuEasel
+from engines.kernels.gpu.card import Card
 from engines.open import easel_for
 from engines.runtime.device import CPU, Device
-from engines.swap.mesh import Looks, MeshSwapper
-from engines.swap.mesh_gpu import GpuMeshSwapper
-from realtime.budget import Meter
+from engines.swap.mesh.gpu import GpuMeshSwapper
+from engines.swap.mesh.mesh import Looks, MeshSwapper
 from realtime.clock import StopFlag
 from realtime.frame import Frame, FramePool, Kind
-from realtime.guard import Guard
-from realtime.label import Label
+from realtime.pace.budget import Meter
+from realtime.pace.repeats import Repeats
 from realtime.pipeline import Pipeline
-from realtime.repeats import Repeats
 from realtime.session import Session
+from realtime.shown.guard import Guard
+from realtime.shown.label import Label
+from realtime.shown.veil import Veil
 from realtime.sinks.i420 import I420
-from realtime.veil import Veil
 from tests.engines.kernels.cuda_host import needs_compiler
 from tests.engines.kernels.cuda_stand_in import StandIn
 from tests.engines.scenes import face_in, placed, source

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engines.errors import UsageError
-from realtime import slate
 from realtime.frame import Kind
-from realtime.guard import POLICIES, Guard
 from realtime.outcome import Outcome
+from realtime.shown import slate
+from realtime.shown.guard import POLICIES, Guard
 from tests.realtime.fakes import FACE, MS, SECOND, SIZE, SKIN, looks_like_the_live_face, make_frame, picture
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from engines.kernels.canvas import HostCanvas
 from realtime.frame import Kind
-from realtime.label import Label
-from realtime.lettering import Sprite, write
-from realtime.slate import LOOKING, RECONNECTING, STARTING, STOPPED, WAITING, Slate
+from realtime.shown.label import Label
+from realtime.shown.lettering import Sprite, write
+from realtime.shown.slate import LOOKING, RECONNECTING, STARTING, STOPPED, WAITING, Slate
 
 SIZES = [(160, 120), (320, 240), (640, 480), (1920, 1080), (3840, 2160), (1080, 1920)]
 

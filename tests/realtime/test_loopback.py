@@ -17,11 +17,11 @@ from engines.errors import DeviceError
 from realtime.bench.loopback import MEMORY, Numbered, measure_loopback
 from realtime.bench.measure import Task
 from realtime.bench.shared import SharedPicture, SharedSink
-from realtime.budget import STAGES
 from realtime.cli import main
 from realtime.clock import ManualClock
-from realtime.config import BENCH
 from realtime.frame import Frame, Kind
+from realtime.pace.budget import STAGES
+from realtime.settings.config import BENCH
 from realtime.sinks.virtualcam import VirtualCamera
 from realtime.sources.pattern import PatternSource, decode_number
 from tests.realtime.fakes import MS, SECOND

@@ -12,7 +12,7 @@ from engines.errors import DeviceError, UsageError
 from realtime.bench.loopback import _compare, measure_loopback
 from realtime.bench.measure import Task
 from realtime.cli import main
-from realtime.config import BENCH
+from realtime.settings.config import BENCH
 from tests.realtime.fakes import MS
 from tests.realtime.sinks.stream_servers import Nginx, free_port, needs_nginx, running
 from tests.realtime.test_bench import GOOD, TINY, made

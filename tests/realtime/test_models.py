@@ -14,7 +14,7 @@ from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.store import Store
 from realtime.cli import main
 from realtime.cli.pulling import Showing
-from realtime.doctor_models import check_models
+from realtime.doctor.models import check_models
 from realtime.show import stderr
 from tests.engines.catalogue.networks import MODEL, OTHER, catalogue_of, digest, entry_for, put, shaped
 from tests.engines.catalogue.server import cut, page, serving, status

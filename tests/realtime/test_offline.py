@@ -3,12 +3,12 @@
 import pytest
 
 from engines.errors import DeviceError, EngineError, UsageError
-from realtime.budget import Meter
 from realtime.clock import StopFlag
 from realtime.frame import Kind
-from realtime.guard import Guard
 from realtime.offline import run_offline
+from realtime.pace.budget import Meter
 from realtime.pipeline import Pipeline
+from realtime.shown.guard import Guard
 from tests.realtime.fakes import MS, SECOND, SIZE, FakeSink, FakeSource, FakeSwapper, FakeTracker, SoloClock
 
 

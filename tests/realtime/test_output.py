@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 
 from engines.errors import DeviceError, DoppelcamError
-from realtime import slate
-from realtime.budget import Meter
 from realtime.clock import StopFlag
 from realtime.frame import Kind
-from realtime.guard import Guard
 from realtime.output import Output, Published, Upstream
+from realtime.pace.budget import Meter
+from realtime.shown import slate
+from realtime.shown.guard import Guard
 from tests.realtime.fakes import MS, SECOND, SIZE, FakeSink, SoloClock, make_frame
 
 

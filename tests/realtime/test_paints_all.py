@@ -7,13 +7,13 @@ import pytest
 
 from engines.errors import EngineError
 from engines.swap.base import PaintsAll
-from realtime.budget import Meter
 from realtime.clock import ManualClock
-from realtime.config import Config, contradiction
 from realtime.frame import Kind
-from realtime.guard import Guard
 from realtime.outcome import Outcome
+from realtime.pace.budget import Meter
 from realtime.pipeline import Pipeline
+from realtime.settings.config import Config, contradiction
+from realtime.shown.guard import Guard
 from tests.realtime.fakes import SECOND, FakeSwapper, FakeTracker, make_frame
 
 

@@ -15,12 +15,12 @@ from engines.errors import EngineError, UsageError
 from engines.runtime.device import CPU
 from realtime.assemble import assemble
 from realtime.clock import ManualClock
-from realtime.config import Config, contradiction
-from realtime.config_load import load
 from realtime.frame import Frame
-from realtime.options import typed
-from realtime.seeing import seeing_of
-from realtime.values import Pair
+from realtime.settings.config import Config, contradiction
+from realtime.settings.load import load
+from realtime.settings.options import typed
+from realtime.settings.values import Pair
+from realtime.tracking.seeing import seeing_of
 from tests import detectors
 from tests.engines.scenes import ASSETS, FILES
 from tests.realtime.stage import FRAME, scene

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
-from realtime.budget import Meter
 from realtime.frame import Frame, FramePool
-from realtime.label import Label
+from realtime.pace.budget import Meter
+from realtime.pace.repeats import Repeats
 from realtime.pipeline import Pipeline, all_finite
-from realtime.repeats import Repeats
+from realtime.shown.label import Label
 from tests.realtime.fakes import (
     FACE,
     MS,

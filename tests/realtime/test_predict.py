@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engines.analysis.topology import canonical
-from realtime.predict import MOST_MS, Lookahead, Predictor, lookahead
+from realtime.tracking.predict import MOST_MS, Lookahead, Predictor, lookahead
 
 FRAME = 1_000_000_000 // 30
 WIDTH = 200.0

@@ -12,9 +12,9 @@ from engines.analysis.networks import open_networks
 from engines.analysis.open import open_landmarker
 from engines.errors import EngineError
 from engines.faces import Face, Patch
-from realtime.realign import Realigner
-from realtime.select import Selector
-from realtime.track import Tracker
+from realtime.choosing.select import Selector
+from realtime.tracking.realign import Realigner
+from realtime.tracking.track import Tracker
 from tests import detectors
 from tests.engines.scenes import mesh, placed, placing
 

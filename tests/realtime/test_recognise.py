@@ -7,8 +7,8 @@ import pytest
 
 from engines.errors import EngineError
 from engines.faces import Face, Patch
-from realtime.recognise import Recogniser
-from realtime.select import Known, Selector
+from realtime.choosing.recognise import Recogniser
+from realtime.choosing.select import Known, Selector
 from tests.engines.scenes import mesh
 
 IMAGE = np.zeros((600, 1000, 3), np.uint8)

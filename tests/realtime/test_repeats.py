@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
-from realtime.budget import Meter
 from realtime.frame import Frame, FramePool, Kind
-from realtime.guard import Guard
-from realtime.label import Label
+from realtime.pace.budget import Meter
+from realtime.pace.repeats import LONGEST_NS, Repeats
 from realtime.pipeline import Pipeline
-from realtime.repeats import LONGEST_NS, Repeats
+from realtime.shown.guard import Guard
+from realtime.shown.label import Label
 from tests.realtime.fakes import FACE, MS, SKIN, FakeSwapper, FakeTracker, SoloClock, make_frame, picture
 
 PERIOD = 33 * MS

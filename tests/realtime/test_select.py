@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engines.faces import Face, Patch
-from realtime.select import Selector
+from realtime.choosing.select import Selector
 
 SIZE = (1000, 600)
 CHOICES = ("largest", "center", "owner")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from realtime.smooth import OneEuro, OneEuroSettings
+from realtime.tracking.smooth import OneEuro, OneEuroSettings
 
 FRAME = 1_000_000_000 // 30
 WIDTH = 400.0

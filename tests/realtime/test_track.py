@@ -12,8 +12,8 @@ from engines.analysis.networks import Networks
 from engines.analysis.topology import canonical
 from engines.errors import EngineError
 from engines.faces import Detection, Landmarks, Patch
-from realtime.select import Selector
-from realtime.track import Tracker
+from realtime.choosing.select import Selector
+from realtime.tracking.track import Tracker
 from tests.engines.scenes import mesh, placed, placing
 
 FRAME = 1_000_000_000 // 30

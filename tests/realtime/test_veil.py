@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from realtime.frame import Frame, Kind
-from realtime.veil import Veil
+from realtime.shown.veil import Veil
 from tests.realtime.fakes import MS, SECOND, make_frame
 
 ROOT = Path(__file__).parents[2]

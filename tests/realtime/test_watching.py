@@ -14,12 +14,12 @@ from rich.console import Console
 
 import realtime.cli.live
 from engines.errors import UsageError
-from realtime.budget import Meter
 from realtime.cli import main
 from realtime.cli.lines import JsonLines
 from realtime.cli.live import line, view
 from realtime.cli.sparks import BARS, WIDTH, History, bars
 from realtime.metrics import MetricsServer, metrics_text
+from realtime.pace.budget import Meter
 from realtime.session import Snapshot
 from realtime.thermal import Thermometer
 from tests.realtime.fakes import MS, SECOND
@@ -103,7 +103,7 @@ def test_the_last_line_has_the_rates_of_the_whole_session():
 
 def test_run_prints_json_and_nothing_else(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    from realtime.config import BENCH
+    from realtime.settings.config import BENCH
 
     run = ["run", "--face", str(BENCH.face[0]), "--source", "portrait", "--sink", "null", "--size", "320x240"]
     assert main([*run, "--fps", "15", "--duration", "1.5", "--json", "--metrics", "0"]) == 0

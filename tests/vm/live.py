@@ -12,7 +12,7 @@ import time
 from types import FrameType
 
 from realtime.assemble import assemble
-from realtime.config import Config
+from realtime.settings.config import Config
 from tests.vm import rig
 from tests.vm.face import PHOTO, FaceIn
 

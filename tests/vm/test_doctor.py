@@ -6,7 +6,7 @@ from pathlib import Path
 
 import cv2
 
-from realtime.doctor_devices import check_cameras, check_virtual_cameras, try_cameras, try_virtual_cameras
+from realtime.doctor.devices import check_cameras, check_virtual_cameras, try_cameras, try_virtual_cameras
 from realtime.sinks.loopback_module import LoopbackModule
 from realtime.sinks.virtualcam import list_virtual_cameras
 from realtime.sources.camera import list_cameras

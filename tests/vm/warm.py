@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 
 from realtime.assemble import assemble
-from realtime.config import Config
 from realtime.frame import Frame
+from realtime.settings.config import Config
 from tests.vm.face import PHOTO, SIZE, scene
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from engines.errors import DoppelcamError, PhotoError, UsageError
 from engines.files import open_regular
-from realtime.config import Config
-from realtime.options import BY_NAME
+from realtime.settings.config import Config
+from realtime.settings.options import BY_NAME
 from realtime.show import stderr, stdout
 from tools.compare import clips, identity, report
 from tools.compare.measures import Shift

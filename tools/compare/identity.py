@@ -11,7 +11,7 @@ import numpy as np
 from engines.analysis.topology import five_points
 from engines.errors import EngineError, UsageError
 from engines.faces import Floats, Image
-from engines.runtime.onnx import OnnxNetwork
+from engines.runtime.ort.network import OnnxNetwork
 
 DEFAULT: Final = Path(__file__).parents[2] / "tests" / "data" / "mobileface.onnx"
 

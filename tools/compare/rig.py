@@ -14,10 +14,10 @@ from engines.faces import Array, Face, Floats, Image
 from engines.open import open_swapper, runs_on
 from engines.runtime.device import choose_device
 from realtime.assemble import wanted
-from realtime.config import Config
-from realtime.select import Choice, Selector
+from realtime.choosing.select import Choice, Selector
+from realtime.settings.config import Config
 from realtime.sources.open import DEFAULT_FPS
-from realtime.track import Tracker
+from realtime.tracking.track import Tracker
 
 STAGES = ("track", "swap", "blend")
 

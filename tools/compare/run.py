@@ -14,7 +14,7 @@ import numpy as np
 from engines.analysis.photo import read_photo
 from engines.errors import PhotoError, UsageError
 from engines.faces import Floats, Image
-from realtime.config import Config
+from realtime.settings.config import Config
 from tools.compare import measures
 from tools.compare.clips import Clip
 from tools.compare.identity import IdentityNetwork

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.errors import EngineError
-from engines.kernels.gpu import Card, load_cupy
+from engines.kernels.gpu.card import Card, load_cupy
 from tools.gpu_check import golden, measured, network
 from tools.gpu_check.apart import hand_over, in_a_process, run_all
 from tools.gpu_check.bench import Bench

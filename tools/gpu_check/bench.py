@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engines.kernels.gpu import Card, Recipe
+from engines.kernels.gpu.card import Card, Recipe
 
 
 @dataclass(frozen=True)

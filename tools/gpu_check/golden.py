@@ -10,10 +10,10 @@ import numpy as np
 from engines.analysis.topology import canonical, canonical_uv, triangles
 from engines.faces import Array
 from engines.kernels import cpu, mask, paste
-from engines.kernels.gpu import Card, GpuArray
-from engines.kernels.gpu_faces import FaceKernels, regions_of
-from engines.kernels.gpu_mesh import MeshKernels
-from engines.kernels.gpu_pictures import PictureKernels
+from engines.kernels.gpu.card import Card, GpuArray
+from engines.kernels.gpu.faces import FaceKernels, regions_of
+from engines.kernels.gpu.mesh import MeshKernels
+from engines.kernels.gpu.pictures import PictureKernels
 from engines.kernels.warp import Warp, inverse
 from tools.gpu_check.rows import Row
 from tools.gpu_check.scene import scattered

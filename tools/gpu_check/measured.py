@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from engines.errors import EngineError
-from engines.kernels.gpu import Card
+from engines.kernels.gpu.card import Card
 from tools.gpu_check.bench import Bench
 from tools.gpu_check.rows import Row
 from tools.gpu_check.scene import SIZES, Scene

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engines.faces import Array
-from engines.kernels.gpu import Card
-from engines.kernels.gpu_faces import FaceKernels, regions_of
-from engines.kernels.gpu_pictures import PictureKernels
+from engines.kernels.gpu.card import Card
+from engines.kernels.gpu.faces import FaceKernels, regions_of
+from engines.kernels.gpu.pictures import PictureKernels
 from engines.kernels.warp import inverse
 
 SIZES = {"1080p": (1920, 1080), "4K": (3840, 2160)}

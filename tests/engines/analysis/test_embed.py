@@ -10,7 +10,7 @@ from engines.analysis.align import crop_affine
 from engines.analysis.embed import distance, unit
 from engines.analysis.open import open_embedder
 from engines.errors import EngineError
-from engines.runtime.onnx import OnnxNetwork
+from engines.runtime.ort.network import OnnxNetwork
 from tests import detectors
 from tests.detectors import Layout
 from tests.engines.scenes import FILES, face_in, mesh, placed, portrait, source

@@ -20,8 +20,8 @@ from engines.analysis.landmarks import region_of_detection, region_of_points
 from engines.analysis.mediapipe import WholeFrame, check_bundle, open_mediapipe
 from engines.errors import EngineError, UsageError
 from engines.faces import Region
-from realtime.select import Selector
-from realtime.track import Tracker
+from realtime.choosing.select import Selector
+from realtime.tracking.track import Tracker
 from tests.engines.scenes import FILES, landmarks, mesh, placed, portrait
 
 BUNDLE = Path(__file__).parents[2] / "data" / "face_landmarker.task"

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.kernels import gpu
+from engines.kernels.gpu import card as gpu
 
 HERE = Path(__file__).parent
 BUILDS = Path(__file__).parents[3] / ".pytest_cache" / "cuda"

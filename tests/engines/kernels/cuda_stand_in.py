@@ -13,10 +13,10 @@ from collections import Counter, deque
 
 import numpy as np
 
-from engines.kernels.gpu import KERNELS, Card
-from engines.kernels.gpu_faces import FaceKernels
-from engines.kernels.gpu_mesh import MeshKernels
-from engines.kernels.gpu_pictures import PictureKernels
+from engines.kernels.gpu.card import KERNELS, Card
+from engines.kernels.gpu.faces import FaceKernels
+from engines.kernels.gpu.mesh import MeshKernels
+from engines.kernels.gpu.pictures import PictureKernels
 from tests.engines.kernels import cuda_host
 
 
@@ -249,7 +249,7 @@ class Pool:
 
 
 class StandIn:
-    """Handed to :class:`engines.kernels.gpu.Card` in the place of CuPy.
+    """Handed to :class:`engines.kernels.gpu.card.Card` in the place of CuPy.
 
     Args:
         refuses_capture: Whether no stream can be captured.

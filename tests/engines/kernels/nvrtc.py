@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from engines.kernels import gpu
+from engines.kernels.gpu import card as gpu
 
 GENERATIONS = {75: "Turing", 80: "A100", 86: "Ampere", 89: "Ada", 90: "Hopper", 120: "Blackwell"}
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
-from engines.kernels import gpu
-from engines.kernels.gpu import Card, load_cupy
-from engines.kernels.gpu_faces import regions_of
+from engines.kernels.gpu import card as gpu
+from engines.kernels.gpu.card import Card, load_cupy
+from engines.kernels.gpu.faces import regions_of
 from engines.kernels.warp import inverse
 from tests.engines.kernels import cuda_host
 from tests.engines.kernels.cuda_host import needs_compiler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.kernels import gpu
+from engines.kernels.gpu import card as gpu
 from tests.engines.kernels import nvrtc
 
 pytestmark = pytest.mark.skipif(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engines.kernels import paste as cpu_paste
-from engines.kernels.gpu_faces import regions_of
+from engines.kernels.gpu.faces import regions_of
 from engines.kernels.warp import Warp, inverse
 from tests.engines.kernels import reference
 from tests.engines.kernels.cuda_host import needs_compiler

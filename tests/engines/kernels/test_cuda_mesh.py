@@ -8,7 +8,7 @@ import pytest
 from engines.analysis.topology import canonical, canonical_uv, triangles
 from engines.faces import Patch
 from engines.kernels import cpu
-from engines.swap.light import Light
+from engines.swap.mesh.light import Light
 from tests.engines.kernels import reference
 from tests.engines.kernels.cuda_host import needs_compiler
 from tests.engines.kernels.cuda_stand_in import Desk

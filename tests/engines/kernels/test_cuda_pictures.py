@@ -8,8 +8,8 @@ import pytest
 
 from engines.faces import Face
 from engines.kernels.canvas import HostCanvas
-from realtime.bystanders import cover
-from realtime.lettering import Sprite, plate
+from realtime.choosing.bystanders import cover
+from realtime.shown.lettering import Sprite, plate
 from tests.engines.kernels.cuda_host import needs_compiler
 from tests.engines.kernels.cuda_stand_in import Desk
 

@@ -7,8 +7,8 @@ import pytest
 
 from engines.kernels.mask import MOMENTS, feather_convex, moments
 from engines.kernels.paste import LIMITS, bake, paste
-from engines.swap.masks import sides_of
-from engines.swap.paste import Baker, paint
+from engines.swap.masks.masks import sides_of
+from engines.swap.neural.paste import Baker, paint
 from tests.engines.kernels.reference import bilinear
 from tests.engines.kernels.test_warp import noise, similarity
 

@@ -15,8 +15,8 @@ from engines.restore.kinds import LARGE, SMALL, make_restorer
 from engines.restore.restorer import Restorer
 from engines.restore.ways import RARER
 from engines.runtime.device import CPU
-from engines.swap.neural import NeuralOptions
-from realtime.rungs import HasRungs, ladder
+from engines.swap.neural.neural import NeuralOptions
+from realtime.pace.rungs import HasRungs, ladder
 from tests import networks
 from tests.engines.swap.test_neural import (
     BY_NAME,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
-from engines.runtime import build_child
-from engines.runtime.compile import compile_plan
-from engines.runtime.trt import wrap
+from engines.runtime.trt import build_child
+from engines.runtime.trt.compile import compile_plan
+from engines.runtime.trt.library import wrap
 from tests.engines.runtime.graphs import double
 from tests.networks import Builder
 from tests.tensorrt_fake import Gpu, cupy_for, tensorrt_for
@@ -85,7 +85,7 @@ def test_the_process_tries_its_plan_on_the_gpu(name, tmp_path, monkeypatch):
     gpu = Gpu()
     order = []
     cupy, trt = cupy_for(gpu), trt_for(gpu, name)
-    monkeypatch.setattr("engines.kernels.gpu.load_cupy", lambda: order.append("cupy") or cupy)
+    monkeypatch.setattr("engines.kernels.gpu.card.load_cupy", lambda: order.append("cupy") or cupy)
     monkeypatch.setattr(build_child, "load", lambda package: order.append("tensorrt") or trt)
     inputs = [(np.full((1, 3, 4, 4), number, np.float32),) for number in range(3)]
     build_child.write_samples(tmp_path / build_child.SAMPLES, inputs)

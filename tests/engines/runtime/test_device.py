@@ -11,7 +11,7 @@ import pytest
 from engines.errors import EngineError
 from engines.runtime.device import Device, Machine, choose_device, run_a_small_network
 from engines.runtime.driver import Driver, Gpu
-from engines.runtime.session import Place, open_session
+from engines.runtime.ort.session import Place, open_session
 from engines.runtime.wheels import extra_for
 from tests.engines.runtime.cuda_runtime import CPU, CUDA, CudaRuntime
 

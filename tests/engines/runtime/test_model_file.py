@@ -13,7 +13,7 @@ import pytest
 
 from engines.analysis.topology import WEIGHTS
 from engines.errors import EngineError
-from engines.runtime.model_file import SHIPPED, Hint, read_model_file
+from engines.runtime.model.file import SHIPPED, Hint, read_model_file
 from engines.runtime.open import open_network
 from tests.engines.runtime.graphs import double, load, with_external
 

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from engines.analysis.topology import WEIGHTS
 from engines.errors import EngineError
-from engines.runtime.onnx import OnnxNetwork, runtime_version, threads_for
 from engines.runtime.open import open_network
+from engines.runtime.ort.network import OnnxNetwork, runtime_version, threads_for
 from tests.engines.runtime.graphs import double, flattened, save
 
 MESH = WEIGHTS / "face_mesh_468.onnx"

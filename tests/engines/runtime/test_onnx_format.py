@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engines.analysis.topology import WEIGHTS
-from engines.runtime.onnx_format import External, Malformed, Truncated, read_outline
+from engines.runtime.model.format import External, Malformed, Truncated, read_outline
 from tests.engines.runtime.graphs import double, flattened, load, save, with_external
 
 OWN = sorted(WEIGHTS.glob("*.onnx"))
@@ -140,7 +140,7 @@ def test_graphs_inside_of_graphs_have_an_end():
 
 
 def test_so_many_parts_that_nobody_would_wait_for_them(monkeypatch):
-    monkeypatch.setattr("engines.runtime.onnx_format._MOST_FIELDS", 1000)
+    monkeypatch.setattr("engines.runtime.model.format._MOST_FIELDS", 1000)
     body = b"\x50\x00" * 2000
     with pytest.raises(Malformed, match="too many"):
         outline(b"\x08\x07\x3a" + _varint(len(body)) + body)

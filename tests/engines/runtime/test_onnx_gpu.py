@@ -11,7 +11,7 @@ import pytest
 
 from engines.errors import EngineError
 from engines.runtime.device import Device
-from engines.runtime.onnx import OnnxNetwork
+from engines.runtime.ort.network import OnnxNetwork
 from tests.engines.runtime import cuda_runtime
 from tests.engines.runtime.cuda_runtime import CPU, CUDA, TENSORRT, CudaRuntime
 from tests.engines.runtime.graphs import double, flattened

@@ -11,14 +11,14 @@ from engines.errors import EngineError
 from engines.runtime import open as opening
 from engines.runtime.device import CPU, Device, Machine, choose_device
 from engines.runtime.driver import Driver, Gpu
-from engines.runtime.onnx import OnnxNetwork
 from engines.runtime.open import open_network
-from engines.runtime.parity import Verdict
-from engines.runtime.plan_key import PlanKey, Target, sha256_of
-from engines.runtime.planned import Plans
-from engines.runtime.plans import Note, PlanStore
-from engines.runtime.tensorrt import TensorRtNetwork
-from engines.runtime.trt import wrap
+from engines.runtime.ort.network import OnnxNetwork
+from engines.runtime.trt.key import PlanKey, Target, sha256_of
+from engines.runtime.trt.library import wrap
+from engines.runtime.trt.network import TensorRtNetwork
+from engines.runtime.trt.parity import Verdict
+from engines.runtime.trt.planned import Plans
+from engines.runtime.trt.plans import Note, PlanStore
 from tests.engines.runtime.cuda_runtime import CPU as CPU_PROVIDER
 from tests.engines.runtime.cuda_runtime import CudaRuntime
 from tests.engines.runtime.graphs import double

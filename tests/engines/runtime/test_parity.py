@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
-from engines.runtime.onnx import OnnxNetwork
-from engines.runtime.parity import (
+from engines.runtime.ort.network import OnnxNetwork
+from engines.runtime.trt.parity import (
     LEAST_COSINE,
     MOST_DRIFT,
     MOST_MAX,

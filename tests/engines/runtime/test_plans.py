@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from engines.errors import EngineError
-from engines.runtime import plan_folder
 from engines.runtime.driver import Driver, Gpu
-from engines.runtime.parity import Verdict
-from engines.runtime.plan_folder import PlanFolder, default_plan_folder
-from engines.runtime.plan_key import PlanKey, Target, driver_version, target_of, targets_of, why_stale
-from engines.runtime.plans import Note, PlanStore, Unplanned
-from engines.runtime.trt import Package
+from engines.runtime.trt import folder as plan_folder
+from engines.runtime.trt.folder import PlanFolder, default_plan_folder
+from engines.runtime.trt.key import PlanKey, Target, driver_version, target_of, targets_of, why_stale
+from engines.runtime.trt.library import Package
+from engines.runtime.trt.parity import Verdict
+from engines.runtime.trt.plans import Note, PlanStore, Unplanned
 
 HERE = Target("tensorrt", "11.4.0.106", 12, "NVIDIA GeForce RTX 4090", "8.9", "570.86.10")
 SHAPES = ((1, 3, 128, 128), (1, 512))
@@ -292,7 +292,7 @@ def test_what_is_not_what_was_built_here_is_refused_by_name(store, what):
 def signed(store, **changes):
     """A note that our own key signed; so the checks behind the signature are reached."""
     body = json.loads(note_file(store).read_text())["note"] | changes
-    from engines.runtime.plans import _canonical
+    from engines.runtime.trt.plans import _canonical
 
     text = {"schema": 1, "signature": store.folder.sign(_canonical(body)), "note": body}
     note_file(store).write_text(json.dumps(text))

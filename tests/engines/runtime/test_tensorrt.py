@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
-from engines.runtime import trt as trt_package
-from engines.runtime.plan_key import PlanKey, Target
-from engines.runtime.plans import Loaded, Note
-from engines.runtime.tensorrt import TensorRtNetwork
-from engines.runtime.trt import wrap
+from engines.runtime.trt import library as trt_package
+from engines.runtime.trt.key import PlanKey, Target
+from engines.runtime.trt.library import wrap
+from engines.runtime.trt.network import TensorRtNetwork
+from engines.runtime.trt.plans import Loaded, Note
 from tests.tensorrt_fake import Gpu, cupy_for, nothing_left, plan_of, strangers, surface, tensorrt_for
 
 INPUTS = {"target": ([1, 3, 4, 4], "FLOAT"), "source": ([1, 8], "HALF")}

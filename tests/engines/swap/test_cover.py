@@ -12,10 +12,10 @@ import pytest
 from engines.analysis.landmarks import region_of_points
 from engines.analysis.topology import LEFT_EYE_RINGS, LIPS_OUTER, OVAL, RIGHT_EYE_RINGS
 from engines.faces import Face, Patch
-from engines.swap.cover import Acquaintance, Covers
-from engines.swap.kept import Keeper
-from engines.swap.mesh import Looks, MeshSwapper
-from engines.swap.spectacles import worn
+from engines.swap.mesh.cover import Acquaintance, Covers
+from engines.swap.mesh.kept import Keeper
+from engines.swap.mesh.mesh import Looks, MeshSwapper
+from engines.swap.mesh.spectacles import worn
 from tests.engines.scenes import face_in, landmarks, mesh, placed, portrait, source
 
 SIZE, WIDTH, AT = (640, 480), 230, (320, 240)

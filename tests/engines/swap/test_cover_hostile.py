@@ -10,8 +10,8 @@ from engines.faces import Patch
 from engines.kernels import blobs, edges
 from engines.kernels import cover as cover_kernels
 from engines.kernels.edges import put_back
-from engines.swap.cover import Acquaintance, Cover, Covers
-from engines.swap.kept import Keeper
+from engines.swap.mesh.cover import Acquaintance, Cover, Covers
+from engines.swap.mesh.kept import Keeper
 from tests.engines.scenes import face_in, placed
 
 FRAMES = 20

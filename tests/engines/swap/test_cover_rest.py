@@ -13,7 +13,7 @@ from engines.analysis.crop import affine_of
 from engines.analysis.landmarks import region_of_points
 from engines.faces import Face, Patch
 from engines.kernels import cover as kernels
-from engines.swap.cover import Acquaintance, Covers
+from engines.swap.mesh.cover import Acquaintance, Covers
 from tests.engines.swap.test_cover import AT, SIZE, THINGS, clean, mouth_of, noisy, spread_out
 
 SIDE = 192

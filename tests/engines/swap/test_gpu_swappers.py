@@ -12,19 +12,19 @@ import pytest
 
 from engines.catalogue.graph import read_graph
 from engines.errors import EngineError
-from engines.kernels.gpu import Card
-from engines.kernels.gpu_canvas import GpuEasel
-from engines.runtime.onnx import OnnxNetwork
+from engines.kernels.gpu.canvas import GpuEasel
+from engines.kernels.gpu.card import Card
+from engines.runtime.ort.network import OnnxNetwork
 from engines.runtime.shapes import Sizes
-from engines.swap import neural
-from engines.swap.contract import find_roles
-from engines.swap.cover import Cover
-from engines.swap.generator import Generator
-from engines.swap.masks import Oval
-from engines.swap.mesh import Looks, MeshSwapper
-from engines.swap.mesh_gpu import GpuMeshSwapper
-from engines.swap.neural import NeuralOptions, NeuralSwapper
-from engines.swap.neural_gpu import GpuNeuralSwapper
+from engines.swap.masks.masks import Oval
+from engines.swap.mesh.cover import Cover
+from engines.swap.mesh.gpu import GpuMeshSwapper
+from engines.swap.mesh.mesh import Looks, MeshSwapper
+from engines.swap.neural import neural
+from engines.swap.neural.contract import find_roles
+from engines.swap.neural.generator import Generator
+from engines.swap.neural.gpu import GpuNeuralSwapper
+from engines.swap.neural.neural import NeuralOptions, NeuralSwapper
 from tests import networks
 from tests.engines.kernels.cuda_host import needs_compiler
 from tests.engines.kernels.cuda_stand_in import StandIn

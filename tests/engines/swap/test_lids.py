@@ -10,7 +10,7 @@ import pytest
 
 from engines.analysis.topology import LEFT_EYE_RINGS, RIGHT_EYE_RINGS
 from engines.faces import Patch
-from engines.swap.lids import Lids
+from engines.swap.mesh.lids import Lids
 from tests.engines.scenes import face_in, placed
 
 SIZE, WIDTH, AT = (320, 360), 190.0, (160, 190)

@@ -8,7 +8,7 @@ import pytest
 from engines.analysis.landmarks import region_of_points
 from engines.analysis.topology import LIPS_OUTER, OVAL, POINTS, RIGHT_BROW, canonical
 from engines.faces import Patch
-from engines.swap.light import Light, sample
+from engines.swap.mesh.light import Light, sample
 from tests.engines.scenes import landmarks, mesh, portrait
 
 SKIN = np.float32([0.35, 0.45, 0.65])

@@ -11,12 +11,12 @@ from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.store import Store
 from engines.errors import EngineError, UsageError
 from engines.runtime.device import CPU
-from engines.swap.live_parts import LivePart
-from engines.swap.mask_choice import REGIONS, USUAL_REGIONS, MaskChoice, read_masks
-from engines.swap.mask_open import make_masks
-from engines.swap.masks import Ellipse, Oval
-from engines.swap.neural import NeuralOptions
-from engines.swap.seen import Occluder, Regions
+from engines.swap.masks.choice import REGIONS, USUAL_REGIONS, MaskChoice, read_masks
+from engines.swap.masks.live_parts import LivePart
+from engines.swap.masks.masks import Ellipse, Oval
+from engines.swap.masks.open import make_masks
+from engines.swap.masks.seen import Occluder, Regions
+from engines.swap.neural.neural import NeuralOptions
 from tests import networks
 from tests.engines.swap.test_neural import (
     BY_NAME,

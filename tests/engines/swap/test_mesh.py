@@ -21,7 +21,7 @@ from engines.analysis.topology import (
 )
 from engines.errors import EngineError, PhotoError
 from engines.faces import Face
-from engines.swap.mesh import Looks, MeshSwapper
+from engines.swap.mesh.mesh import Looks, MeshSwapper
 from tests.engines.scenes import face_in, identity, landmarks, mesh, placed, portrait, source
 
 SIZE, WIDTH, AT = (640, 480), 210, (330, 250)

@@ -13,11 +13,11 @@ from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.graph import read_graph
 from engines.errors import EngineError
 from engines.faces import Face, Patch
-from engines.swap.contract import find_roles
-from engines.swap.dfm import DFM, MASK_BLUR
-from engines.swap.generator import Generator
-from engines.swap.masks import outline_of
-from engines.swap.neural import NeuralOptions, NeuralSwapper
+from engines.swap.masks.masks import outline_of
+from engines.swap.neural.contract import find_roles
+from engines.swap.neural.dfm import DFM, MASK_BLUR
+from engines.swap.neural.generator import Generator
+from engines.swap.neural.neural import NeuralOptions, NeuralSwapper
 from tests import networks
 from tests.engines.scenes import mesh
 from tests.networks import CELLS, Export
@@ -266,7 +266,7 @@ class TestWhose:
             np.testing.assert_allclose(cell, [16.4, 8.4], atol=0.3)
 
     def test_by_name_comes_before_the_last_weight(self, opened, tmp_path):
-        from engines.runtime.initializer import read_matrix
+        from engines.runtime.model.initializer import read_matrix
 
         right, wrong = np.eye(512, dtype=np.float32) * 2, np.eye(512, dtype=np.float32) * 3
         b = networks.Builder()

@@ -13,11 +13,11 @@ from engines.catalogue.graph import read_graph
 from engines.catalogue.store import Store
 from engines.errors import DoppelcamError, EngineError, UsageError
 from engines.open import Wanted, open_swapper
-from engines.runtime.initializer import read_matrix
-from engines.swap.contract import find_roles
-from engines.swap.dfm import DFM
-from engines.swap.generator import find_generator, is_file_name
-from engines.swap.neural import NeuralOptions
+from engines.runtime.model.initializer import read_matrix
+from engines.swap.neural.contract import find_roles
+from engines.swap.neural.dfm import DFM
+from engines.swap.neural.generator import find_generator, is_file_name
+from engines.swap.neural.neural import NeuralOptions
 from tests import networks
 from tests.engines.scenes import ASSETS, face_in, portrait
 from tests.networks import Export

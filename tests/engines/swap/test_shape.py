@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engines.analysis.topology import LEFT_EYE_RINGS, LIPS_INNER, OVAL, RIGHT_EYE_RINGS, canonical
-from engines.swap.shape import Proportions, align
+from engines.swap.mesh.shape import Proportions, align
 from tests.engines.scenes import FILES, mesh
 
 

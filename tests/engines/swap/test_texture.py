@@ -19,8 +19,8 @@ from engines.analysis.topology import (
     canonical,
     mirrored,
 )
-from engines.swap.skin import foreign
-from engines.swap.texture import unwrap, uv_of
+from engines.swap.mesh.skin import foreign
+from engines.swap.mesh.texture import unwrap, uv_of
 from tests.engines.scenes import FILES, mesh, placed, placing, portrait, source
 
 

@@ -11,11 +11,11 @@ from engines.analysis.source import SourceFace
 from engines.catalogue.graph import read_graph
 from engines.errors import EngineError
 from engines.open import Wanted, open_cast
-from engines.swap import neural
 from engines.swap.cast import Cast
-from engines.swap.contract import find_roles
-from engines.swap.generator import Generator
-from engines.swap.neural import NeuralOptions, NeuralSwapper
+from engines.swap.neural import neural
+from engines.swap.neural.contract import find_roles
+from engines.swap.neural.generator import Generator
+from engines.swap.neural.neural import NeuralOptions, NeuralSwapper
 from tests import networks
 from tests.engines.scenes import ASSETS
 from tests.engines.swap.test_neural import BY_NAME, FACE, PLAIN, emap_of, face_at, painted, slopes

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from realtime.budget import Meter
 from realtime.clock import SystemClock
-from realtime.config import Config
 from realtime.control.control import Control
 from realtime.frame import Kind
-from realtime.guard import Guard
+from realtime.pace.budget import Meter
 from realtime.pipeline import Pipeline
 from realtime.session import Snapshot
-from realtime.smooth import OneEuroSettings
+from realtime.settings.config import Config
+from realtime.shown.guard import Guard
+from realtime.tracking.smooth import OneEuroSettings
 from tests.realtime.fakes import FakeSource, FakeSwapper, FakeTracker, make_frame
 
 ASSETS = Path(__file__).parents[3] / "realtime" / "assets"

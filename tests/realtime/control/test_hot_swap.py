@@ -15,9 +15,9 @@ import pytest
 
 from realtime.assemble import assemble
 from realtime.clock import SystemClock
-from realtime.config import Config
 from realtime.control.control import Control
 from realtime.frame import Kind
+from realtime.settings.config import Config
 from tests.realtime.control.rig import ASTRONAUT, HOPPER
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

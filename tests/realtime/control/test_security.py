@@ -164,6 +164,6 @@ DESKTOP = {"DISPLAY": ":0"}
 def test_who_sits_at_a_desktop_and_reads_the_link_gets_a_page(config, reads, environ, platform, wanted):
     from dataclasses import replace
 
-    from realtime.config import Config
+    from realtime.settings.config import Config
 
     assert wants_control(replace(Config(), **config), reads, environ, platform) is wanted

@@ -194,7 +194,7 @@ def test_what_can_be_changed_is_changed_and_answered(rig):
 @pytest.mark.parametrize(
     "path",
     [
-        "/../realtime/config.py", "/..%2f..%2fetc/passwd", "//etc/passwd", "/control.css/../api.py",
+        "/../realtime/settings/config.py", "/..%2f..%2fetc/passwd", "//etc/passwd", "/control.css/../api.py",
         "/assets/control.js",
         "/api/faces/../../etc/passwd/thumbnail", "/api/faces/%2e%2e/thumbnail", "/api/faces//thumbnail",
         "/api/outputs/",

@@ -9,7 +9,7 @@ import pytest
 from engines.errors import DoppelcamError, EngineError, UsageError
 from realtime.control.steering import MESH, NEURAL, STEERABLE, WORDS
 from realtime.control.worker import MOST_WAITING, Worker
-from realtime.options import BY_NAME
+from realtime.settings.options import BY_NAME
 from tests.realtime.control.rig import ASTRONAUT, HOPPER, Rig
 from tests.realtime.fakes import SECOND, FakeSwapper
 from tests.realtime.live import Live
@@ -195,7 +195,7 @@ def test_the_worker_ends_what_it_prepares_at_the_next_step():
 
 
 def test_faces_of_several_people_are_theirs():
-    from realtime.values import Pair
+    from realtime.settings.values import Pair
 
     with Rig(person=(Pair(HOPPER, ASTRONAUT),)) as rig:
         assert rig.desk.state()["settings"]["face"] == ""

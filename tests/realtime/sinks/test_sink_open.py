@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 
 from engines.errors import UsageError
-from realtime.budget import Meter
 from realtime.clock import ManualClock
+from realtime.pace.budget import Meter
 from realtime.sinks.file import FileSink
 from realtime.sinks.null import NullSink
 from realtime.sinks.open import open_sink
 from realtime.sinks.preview import PreviewSink
 from realtime.sinks.spare import SpareSink
-from realtime.sinks.stream import StreamSink
+from realtime.sinks.streams.stream import StreamSink
 from realtime.sinks.virtualcam import VirtualCamSink
 from tests.realtime.sinks.pictures import bars, frame
 

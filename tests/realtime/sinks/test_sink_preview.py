@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from engines.errors import UsageError
-from realtime.budget import Meter
 from realtime.frame import Kind
+from realtime.pace.budget import Meter
 from realtime.sinks.preview import PreviewSink
 from realtime.thermal import Thermometer
 from tests.realtime.sinks.pictures import bar_colours, bars, frame, noise

@@ -15,15 +15,15 @@ from realtime.audio.feed import AudioFeed
 from realtime.cli import main
 from realtime.clock import ManualClock, SystemClock
 from realtime.frame import Frame, Kind
-from realtime.options import typed
-from realtime.sinks import stream_link
-from realtime.sinks.stream import StreamSettings, StreamSink
-from realtime.sinks.stream_channel import Channel, Shown
-from realtime.sinks.stream_faults import StreamFault, fault_of
-from realtime.sinks.stream_link import ProcessLink
-from realtime.sinks.stream_mux import Mux, Shape, choose_encoder
-from realtime.sinks.stream_target import concealed, parse_target
-from realtime.sinks.stream_writer import PAUSES_S, STUBBORN_S, StreamWriter
+from realtime.settings.options import typed
+from realtime.sinks.streams import link as stream_link
+from realtime.sinks.streams.channel import Channel, Shown
+from realtime.sinks.streams.faults import StreamFault, fault_of
+from realtime.sinks.streams.link import ProcessLink
+from realtime.sinks.streams.mux import Mux, Shape, choose_encoder
+from realtime.sinks.streams.stream import StreamSettings, StreamSink
+from realtime.sinks.streams.target import concealed, parse_target
+from realtime.sinks.streams.writer import PAUSES_S, STUBBORN_S, StreamWriter
 from tests.realtime.fakes import MS, SECOND, SoloClock
 from tests.realtime.sinks.pictures import bars, frame
 
@@ -450,8 +450,8 @@ def test_a_connection_that_never_comes_about_does_not_hold_up_the_end():
 
 
 def test_what_cannot_be_ended_is_left_behind_and_said(caplog, monkeypatch):
-    monkeypatch.setattr("realtime.sinks.stream._PATIENCE_S", 0.05)
-    monkeypatch.setattr("realtime.sinks.stream._CUT_S", 0.05)
+    monkeypatch.setattr("realtime.sinks.streams.stream._PATIENCE_S", 0.05)
+    monkeypatch.setattr("realtime.sinks.streams.stream._CUT_S", 0.05)
     link = FakeLink(holds=True)
     free = link.ended.set
     link.abort = lambda: None
@@ -618,9 +618,9 @@ def test_an_encoder_is_found_and_the_rate_follows_the_size():
 
 
 def test_an_encoder_that_does_not_open_is_passed_over(monkeypatch):
-    monkeypatch.setattr("realtime.sinks.stream_mux.ENCODERS", ("h264_nothing", "libx264"))
+    monkeypatch.setattr("realtime.sinks.streams.mux.ENCODERS", ("h264_nothing", "libx264"))
     assert choose_encoder(SIZE, 30) == "libx264"
-    monkeypatch.setattr("realtime.sinks.stream_mux.ENCODERS", ("h264_nothing",))
+    monkeypatch.setattr("realtime.sinks.streams.mux.ENCODERS", ("h264_nothing",))
     with pytest.raises(UsageError, match=r"H\.264"):
         choose_encoder(SIZE, 30)
 

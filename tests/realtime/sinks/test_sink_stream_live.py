@@ -18,13 +18,13 @@ import pytest
 
 from realtime.audio.base import RATE, AudioBlock
 from realtime.audio.feed import AudioFeed
-from realtime.budget import Meter
 from realtime.clock import StopFlag, SystemClock
 from realtime.frame import Frame, Kind
-from realtime.guard import Guard
+from realtime.pace.budget import Meter
 from realtime.pipeline import Pipeline
 from realtime.session import Session
-from realtime.sinks.stream import StreamSettings, StreamSink
+from realtime.shown.guard import Guard
+from realtime.sinks.streams.stream import StreamSettings, StreamSink
 from tests.realtime.fakes import MS, SECOND, FakeSink, FakeSource, FakeSwapper, FakeTracker
 from tests.realtime.sinks.stream_servers import (
     Nginx,

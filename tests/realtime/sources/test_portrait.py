@@ -18,7 +18,7 @@ from engines.analysis.topology import LEFT_EYE_RINGS, RIGHT_EYE_RINGS, canonical
 from engines.errors import PhotoError, UsageError
 from engines.portrait.fields import FIELDS
 from engines.portrait.state import HeadState
-from engines.runtime.onnx import OnnxNetwork
+from engines.runtime.ort.network import OnnxNetwork
 from realtime.clock import ManualClock
 from realtime.frame import FramePool, Kind
 from realtime.sources.portrait import PACKAGED, PortraitSource

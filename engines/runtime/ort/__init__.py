@@ -1,0 +1,1 @@
+"""ONNX Runtime: networks on a processor or a GPU."""

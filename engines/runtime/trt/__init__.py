@@ -1,0 +1,1 @@
+"""TensorRT: plans built, judged, kept and run."""

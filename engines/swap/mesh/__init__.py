@@ -1,0 +1,1 @@
+"""The embedded swapper: a photo painted over a tracked mesh."""

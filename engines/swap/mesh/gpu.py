@@ -1,0 +1,129 @@
+"""The mesh swapper for pictures on a card: worked out on the processor, painted on the card.
+
+What is worked out, light, eyes, shape and what is before the face, looks at a few thousand pixels of the live picture,
+which never left the processor. What is painted with, openings and what is before the face, is taken on the card out of
+the picture that is painted there, so that nothing comes back that was covered already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import cv2
+import numpy as np
+
+from engines.faces import Array, Face, Floats
+from engines.kernels.gpu.canvas import GpuCanvas, GpuEasel
+from engines.kernels.gpu.card import GpuArray
+from engines.swap.base import Progress
+from engines.swap.mesh.cover import Cover
+from engines.swap.mesh.mesh import MeshLayer, MeshSwapper
+
+_MARGIN: Final = 2
+"""Pixels around a mesh that it may still touch."""
+_BLANK: Final = np.zeros((256, 3), np.uint8)
+
+
+class GpuMeshSwapper:
+    """Paints another swapper's work on a card. See :class:`~engines.swap.base.Swapper`.
+
+    Args:
+        mesh: What works it out; opened and closed here.
+        easel: What pictures are painted on.
+    """
+
+    def __init__(self, mesh: MeshSwapper, easel: GpuEasel) -> None:
+        self.name, self.landmarks = mesh.name, mesh.landmarks
+        self.nodes: Mapping[str, Mapping[str, int]] = {}
+        self._mesh, self._easel = mesh, easel
+        self._levels: list[tuple[GpuArray, GpuArray]] = []
+        self._room: dict[object, GpuArray] = {}
+
+    def open(self, progress: Progress) -> None:
+        """See :class:`~engines.swap.base.Swapper`."""
+        self._mesh.open(progress)
+        card, texture = self._easel.work.card, self._mesh.texture
+        self._levels = [
+            (card.array(level), card.array(uv)) for level, uv in zip(texture.levels, texture.uv, strict=True)
+        ]
+        plain = np.ones((len(texture.uv[0]), 4), np.float32)
+        plain[:, 3] = 1 / 255
+        self._plain = card.array(plain)
+
+    def swap(self, image: GpuCanvas, face: Face) -> MeshLayer | None:
+        """See :class:`~engines.swap.base.Swapper`."""
+        return self._mesh.swap(image.live, face)
+
+    def blend(self, image: GpuCanvas, layer: MeshLayer) -> None:
+        """See :class:`~engines.swap.base.Swapper`."""
+        work, painted = image.work, image.image
+        texture, uv = self._levels[layer.level]
+        kept = self._kept(image, layer.cover) if layer.cover is not None else None
+        shown = [opening for opening in layer.openings if len(opening.triangles)]
+        arrays = [layer.xy, layer.gain, layer.order]
+        for opening in shown:
+            arrays += opening.uv, opening.triangles, _BLANK if opening.colours is None else opening.colours
+        sent = work.parcels.send(*arrays)
+        xy, gain, order = sent[:3]
+        for number, opening in enumerate(shown):
+            places, corners, colours = sent[3 + 3 * number : 6 + 3 * number]
+            live = self._scratch(number, opening.texture.shape[:2])
+            work.pictures.lift(painted, opening.corner, live, colours, opening.strength)
+            window = _window(layer.xy, opening.triangles)
+            work.mesh.composite(painted, live, xy, places, self._plain, corners, window)
+        work.mesh.composite(painted, texture, xy, uv, gain, order, _window(layer.xy, layer.order))
+        if kept is not None:
+            work.pictures.put_back(painted, *kept)
+
+    def close(self) -> None:
+        """See :class:`~engines.swap.base.Swapper`."""
+        self._mesh.close()
+        self._levels = []
+        self._room = {}
+
+    def _kept(
+        self, picture: GpuCanvas, cover: Cover
+    ) -> tuple[tuple[int, int], GpuArray, GpuArray, GpuArray] | None:
+        """What is before the face, lifted before anything is painted: its corner, its pixels, the mask and its map."""
+        region = _region(cover, picture.size)
+        if region is None:
+            return None
+        left, top, right, bottom = region
+        affine = cover.affine.astype(np.float32)
+        affine[:, 2] += affine[:, :2] @ np.array([left, top], np.float32)
+        mask, there, blank = picture.work.parcels.send(cover.mask, affine, _BLANK)
+        live = self._scratch("kept", (bottom - top, right - left))
+        picture.work.pictures.lift(picture.image, (left, top), live, blank, 0.0)
+        return (left, top), live, mask, there
+
+    def _scratch(self, name: object, size: tuple[int, ...]) -> GpuArray:
+        """(h, w, 4) uint8 on the card: memory that grows to the largest that was needed, and stays."""
+        height, width = size
+        count = height * width * 4
+        room = self._room.get(name)
+        if room is None or room.nbytes < count:
+            room = self._room[name] = self._easel.work.card.empty((count * 3 // 2,), np.uint8)
+        return room[:count].reshape(height, width, 4)
+
+
+def _window(xy: Floats, corners: Array) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of some triangles, pixels."""
+    points = xy[corners.reshape(-1)] if len(corners) else xy[:1]
+    # Bounded while still a float: an integer too large to hold is no number at all.
+    low = np.clip(np.floor(points.min(0)) - _MARGIN, -1e6, 1e6).astype(int)
+    high = np.clip(np.ceil(points.max(0)) + _MARGIN, -1e6, 1e6).astype(int)
+    return int(low[0]), int(low[1]), int(high[0]), int(high[1])
+
+
+def _region(cover: Cover, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+    """Left, top, right and bottom of the part of a frame that something is before; None if it lies outside."""
+    x, y, w, h = cv2.boundingRect(cover.mask)
+    if not w or not h:
+        return None
+    back = cv2.invertAffineTransform(cover.affine)
+    corners = np.array([[x - 1, y - 1], [x + w, y - 1], [x + w, y + h], [x - 1, y + h]], np.float32)
+    there = corners @ back[:, :2].T + back[:, 2]
+    left, top = np.clip(np.floor(there.min(0)), 0, size).astype(int).tolist()
+    right, bottom = np.clip(np.ceil(there.max(0)) + 1, 0, size).astype(int).tolist()
+    return None if right - left < 1 or bottom - top < 1 else (left, top, right, bottom)

@@ -1,0 +1,198 @@
+"""The proportions of the photo on the live face: where eyes, nose, mouth and jaw sit, not how they move.
+
+Both faces are laid over the canonical one. What is left between the photo and the live person's usual shape is who
+they are; what is left between the live person's shape now and their usual one is expression, and is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from engines.analysis.topology import (
+    LEFT_BROW,
+    LEFT_EYE_RINGS,
+    LIPS_BETWEEN,
+    LIPS_INNER,
+    LIPS_OUTER,
+    OVAL,
+    POINTS,
+    RIGHT_BROW,
+    RIGHT_EYE_RINGS,
+    canonical,
+)
+from engines.faces import Floats
+from engines.swap.mesh.ramp import smoothstep
+
+_FALL: Final = 1.2
+"""Over this distance from the rim of the oval inwards (cm of the canonical face) the offset grows to its whole."""
+_FIXED_FALL: Final = 2.0
+"""The same around vertices that stay where they are."""
+_LEARN: Final = 15
+"""Frames over which the live person's usual shape is averaged at first."""
+_FOLLOW: Final = 1 / 1800
+"""How fast it follows afterwards, part of the way per frame: slower than any expression lasts."""
+
+_UPPER_LIDS: Final = ([ring[8 + i] for ring in RIGHT_EYE_RINGS[:2] for i in range(1, 8)],
+                      [ring[8 + i] for ring in LEFT_EYE_RINGS[:2] for i in range(1, 8)])  # fmt: skip
+_LOWER_LIDS: Final = ([ring[i] for ring in RIGHT_EYE_RINGS[:2] for i in range(1, 8)],
+                      [ring[i] for ring in LEFT_EYE_RINGS[:2] for i in range(1, 8)])  # fmt: skip
+_LIPS: Final = (LIPS_INNER, LIPS_BETWEEN[1], LIPS_BETWEEN[0], LIPS_OUTER)
+_LIP_VERTICES: Final = tuple(vertex for ring in _LIPS for vertex in ring)
+_MOUTH_FALL: Final = 2.5
+_MOUTH_WIDTH: Final = 0.5
+"""Part of the difference in width that is taken for the person's; the rest is a smile."""
+_UPPER_SHARE: Final = 0.75
+"""Part of a blink that is the upper lid's."""
+_SLIT: Final = 0.3
+"""How far the photo's lids stay apart over a shut eye: the live lid shows between them. Where the photo's landmarks lie
+a little inside of its eye, its lids have a rim of open eye that would be all that is seen."""
+_SURELY_OPEN: Final = (0.9, 1.0)
+"""How far the mesh has eyes open, of what is usual, that do not shut whatever the picture shows. It has shut eyes at
+0.5 to 0.9."""
+_SECOND_RING: Final = 0.5
+"""How far the ring around an eye goes along with its lids."""
+_BROW_FALL: Final = 2.0
+_MOUTH_EMPHASIS: Final = np.float32(0.2)
+_BROW_EMPHASIS: Final = np.float32(0.3)
+"""How much livelier brows and mouth move than on the live face. A face is read by its creases as much as by its shape,
+and those of the photo do not move: a network that reads the output sees half to nine tenths of the motion there."""
+
+
+def align(points: Floats) -> tuple[Floats, Floats]:
+    """Lays a mesh over the canonical face.
+
+    Args:
+        points: (N, 3) landmarks, pixels.
+
+    Returns:
+        (468, 3) float32, the mesh in centimetres of the canonical face, and (3, 3) float32, the matrix that takes
+        offsets there back to pixels of the frame.
+    """
+    live = points[:POINTS].astype(np.float64)
+    target = canonical().astype(np.float64)
+    live -= live.mean(0)
+    target = target - target.mean(0)
+    # Umeyama 1991: the similarity of least squares.
+    u, s, vt = np.linalg.svd(live.T @ target)
+    sign = np.array([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
+    rotation = (u * sign) @ vt
+    scale = float((s * sign).sum() / np.einsum("nd,nd->", live, live))
+    return (scale * live @ rotation).astype(np.float32), (rotation.T / scale).astype(np.float32)
+
+
+def mean_shape(photos: Sequence[Floats]) -> Floats:
+    """The shape that several photos of one person have in common: what differs is expression and lens.
+
+    Args:
+        photos: (N, 3) landmarks of each.
+
+    Returns:
+        (468, 3) float32, centimetres of the canonical face.
+    """
+    return np.asarray(np.mean([align(points)[0] for points in photos], axis=0), np.float32)
+
+
+def _freedom() -> Floats:
+    """(468, 1) float32: how much of the offset each vertex may take; none on the oval, where the live head ends."""
+    near = np.linalg.norm(canonical()[:, None] - canonical()[list(OVAL)][None], axis=2).min(1)
+    return smoothstep(near / _FALL)[:, None]
+
+
+def _around(vertices: Sequence[int], reach: float) -> Floats:
+    """(468, 1) float32: 1 on some vertices, fading out around them."""
+    near = np.linalg.norm(canonical()[:, None] - canonical()[list(vertices)][None], axis=2).min(1)
+    return smoothstep(1 - near / reach)[:, None]
+
+
+def _mouth_offset(photo: Floats, usual: Floats, now: Floats) -> Floats:
+    """Where and how wide the photo's mouth is; how it is bent and opened is expression and stays live."""
+    lips = list(_LIP_VERTICES)
+    here, there = usual[lips].mean(0), photo[lips].mean(0)
+    width = (float(np.ptp(photo[lips, 0])) / max(float(np.ptp(usual[lips, 0])), 1e-3)) ** _MOUTH_WIDTH
+    stretched = (now - now[lips].mean(0)) * np.array([width - 1, 0, 0], np.float32)
+    return np.asarray(there - here + stretched, np.float32)
+
+
+def _opening(shape: Floats, eye: int) -> float:
+    gaps = shape[_LOWER_LIDS[eye][:7], 1] - shape[_UPPER_LIDS[eye][:7], 1]
+    return float(gaps.mean())
+
+
+def _close_lids(eye: int, offset: Floats, now: Floats, usual: Floats, seen: float) -> None:
+    """Has lids meet that close, however wide the photo's eyes are open; changes the offset in place.
+
+    Args:
+        eye: 0 the right, 1 the left one.
+        offset: (468, 3) float32: what is added to the live face.
+        now: (468, 3) float32: the live face.
+        usual: (468, 3) float32: what is usual for it.
+        seen: How far the eye is open in the picture, 0…1.
+    """
+    wide = float(np.clip(_opening(now, eye) / max(_opening(usual, eye), 1e-3), 0, 1))
+    upper, lower = _UPPER_LIDS[eye], _LOWER_LIDS[eye]
+    apart = (offset[lower] - offset[upper]) * np.float32((1 - wide) / 2)
+    offset[upper] += apart
+    offset[lower] -= apart
+    # A head that turns fast is blurred, and its eyes have no edges either: the mesh must have seen a little of it.
+    seen = max(_SLIT + (1 - _SLIT) * seen, (wide - _SURELY_OPEN[0]) / (_SURELY_OPEN[1] - _SURELY_OPEN[0]))
+    if seen >= wide:
+        return
+    gap = (now + offset)[lower[:7]] - (now + offset)[upper[:7]]
+    gap *= np.float32(1 - seen / wide)
+    for lids, way in ((upper, _UPPER_SHARE), (lower, _UPPER_SHARE - 1)):
+        offset[lids[:7]] += np.float32(way) * gap
+        offset[lids[7:]] += np.float32(_SECOND_RING * way) * gap
+
+
+class Proportions:
+    """Moves the vertices of one live face towards the proportions of a photo.
+
+    Args:
+        photo: (N, 3) landmarks of the photo.
+        strength: 0 leaves the live shape, 1 takes the photo's wherever it may.
+        fixed: Vertices that stay where they are, with their surroundings: openings that are not carried along.
+    """
+
+    def __init__(self, photo: Floats, strength: float, fixed: Sequence[int] = ()) -> None:
+        self._photo = align(photo)[0]
+        self._weight = _freedom() * np.float32(strength)
+        if fixed:
+            near = np.linalg.norm(canonical()[:, None] - canonical()[list(fixed)][None], axis=2).min(1)
+            self._weight *= np.clip(near / _FIXED_FALL, 0, 1).astype(np.float32)[:, None]
+        self._mouth = _around(_LIP_VERTICES, _MOUTH_FALL)
+        self._emphasis = _BROW_EMPHASIS * _around((*RIGHT_BROW, *LEFT_BROW), _BROW_FALL)
+        self._emphasis += _MOUTH_EMPHASIS * self._mouth
+        self._usual: Floats | None = None
+        self._seen = 0
+
+    def offset(self, points: Floats, lids: Sequence[float] = (1.0, 1.0)) -> Floats:
+        """What to add to the live landmarks.
+
+        Args:
+            points: (N, 3) landmarks of this frame.
+            lids: How far the right and the left eye are open in the picture, 0…1, where that is known better.
+
+        Returns:
+            (468, 3) float32 pixels.
+        """
+        now, back = align(points)
+        usual = self._learn(now)
+        offset = self._photo - usual
+        offset += self._mouth * (_mouth_offset(self._photo, usual, now) - offset)
+        offset += self._emphasis * (now - usual)
+        offset *= self._weight
+        for eye in range(2):
+            _close_lids(eye, offset, now, usual, lids[eye])
+        return np.asarray(offset @ back, np.float32)
+
+    def _learn(self, now: Floats) -> Floats:
+        self._seen += 1
+        if self._usual is None:
+            self._usual = now
+        else:
+            rate = 1 / self._seen if self._seen <= _LEARN else _FOLLOW
+            self._usual += np.float32(rate) * (now - self._usual)
+        return self._usual

@@ -1,0 +1,1 @@
+"""Who is swapped, and who is covered."""

@@ -1,0 +1,1 @@
+"""Every check that explains why it does not work."""

@@ -1,0 +1,1 @@
+"""Time kept: budgets, the tick, and what gives way."""

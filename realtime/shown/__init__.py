@@ -1,0 +1,1 @@
+"""What viewers see when the swap cannot be trusted, and the mark when it can."""

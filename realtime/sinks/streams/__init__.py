@@ -1,0 +1,1 @@
+"""Live streams: a thread encodes, a process of its own connects and sends."""

@@ -1,0 +1,1 @@
+"""Where the faces are, from frame to frame."""
