@@ -23,10 +23,10 @@ from engines.runtime.device import CPU
 from engines.runtime.driver import Driver, find_driver
 from engines.runtime.ort.network import OnnxNetwork
 from engines.runtime.shapes import Sizes
+from engines.runtime.trt.bindings import Package, find_package
 from engines.runtime.trt.build import Job
 from engines.runtime.trt.fp16 import Precision, recipe_for
 from engines.runtime.trt.key import driver_version, sha256_of, target_of
-from engines.runtime.trt.library import Package, find_package
 from engines.runtime.trt.parity import Embed, Sample, sample
 from engines.swap.neural.boost import BOOSTS, Tiles
 from engines.swap.neural.generator import Generator, find_generator, is_file_name

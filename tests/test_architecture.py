@@ -16,9 +16,9 @@ PACKAGES = ("engines", "realtime")
 LONGEST = 450
 
 WRAPPERS = {
-    "onnxruntime": {"engines/runtime/ort/library.py"},
-    "tensorrt": {"engines/runtime/trt/library.py"},
-    "tensorrt_rtx": {"engines/runtime/trt/library.py"},
+    "onnxruntime": {"engines/runtime/ort/bindings.py"},
+    "tensorrt": {"engines/runtime/trt/bindings.py"},
+    "tensorrt_rtx": {"engines/runtime/trt/bindings.py"},
     "cupy": {"engines/kernels/gpu/card.py"},
     "onnx": {"engines/runtime/trt/fp16.py", "engines/runtime/model/initializer.py"},
     "mediapipe": {"engines/analysis/mediapipe.py"},

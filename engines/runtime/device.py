@@ -12,9 +12,9 @@ from engines.errors import EngineError
 from engines.kernels.gpu.card import load_cupy
 from engines.runtime import wheels
 from engines.runtime.driver import Driver, Gpu, find_driver
-from engines.runtime.ort import library as ort
+from engines.runtime.ort import bindings as ort
 from engines.runtime.ort.session import Place, open_session
-from engines.runtime.trt.library import find_package
+from engines.runtime.trt.bindings import find_package
 
 _CPU_FIX: Final = "Use --device cpu, or --device auto."
 

@@ -19,10 +19,10 @@ from engines.catalogue.store import Store, default_folder
 from engines.errors import EngineError, UsageError
 from engines.prepare import Maker, Wish, described
 from engines.runtime.driver import find_driver
+from engines.runtime.trt.bindings import find_package
 from engines.runtime.trt.build import LOCK, build
 from engines.runtime.trt.fp16 import Precision
 from engines.runtime.trt.key import Target, targets_of
-from engines.runtime.trt.library import find_package
 from engines.runtime.trt.plans import Held, Note, PlanStore, parts_of
 from realtime.cli.parser import given_flags
 from realtime.settings.config import DEMO

@@ -13,10 +13,10 @@ from engines.runtime.device import CPU, Machine, choose_device
 from engines.runtime.driver import Driver, find_driver
 from engines.runtime.model.file import SHIPPED
 from engines.runtime.open import open_network
-from engines.runtime.ort import library as ort
+from engines.runtime.ort import bindings as ort
 from engines.runtime.rate import warm_up
+from engines.runtime.trt.bindings import find_package
 from engines.runtime.trt.key import driver_version, targets_of
-from engines.runtime.trt.library import find_package
 from engines.runtime.trt.plans import PlanStore
 from realtime.check import Check
 

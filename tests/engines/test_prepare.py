@@ -11,8 +11,8 @@ import realtime
 from engines.catalogue.store import Store
 from engines.errors import EngineError, UsageError
 from engines.prepare import Maker, Wish
+from engines.runtime.trt.bindings import Package
 from engines.runtime.trt.build import build
-from engines.runtime.trt.library import Package
 from engines.runtime.trt.parity import judge
 from engines.runtime.trt.plans import PlanStore
 from tests import networks

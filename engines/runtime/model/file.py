@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 from engines.errors import EngineError, UsageError
 from engines.files import open_regular, quoted
 from engines.runtime.model.format import External, Malformed, Outline, Truncated, read_outline
-from engines.runtime.ort.library import brief
+from engines.runtime.ort.bindings import brief
 
 _HEAD: Final = 1024
 _AGAIN: Final = "Copy or download it again."

@@ -15,8 +15,8 @@ from engines.faces import Array
 from engines.runtime.base import TensorSpec
 from engines.runtime.device import CPU, Device
 from engines.runtime.model.file import Hint, ModelFile, read_model_file
-from engines.runtime.ort import library as ort
-from engines.runtime.ort.library import runtime_version
+from engines.runtime.ort import bindings as ort
+from engines.runtime.ort.bindings import runtime_version
 from engines.runtime.ort.session import Place, open_session
 from engines.runtime.shapes import Sizes, fixed_shapes, overrides, shown_shape
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from engines.errors import EngineError
-from engines.runtime.ort.library import CPU_PROVIDER, CUDA_PROVIDER, TENSORRT_PROVIDER
+from engines.runtime.ort.bindings import CPU_PROVIDER, CUDA_PROVIDER, TENSORRT_PROVIDER
 
 _ABOUT_SHAPES: Final = frozenset(
     (

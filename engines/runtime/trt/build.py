@@ -18,10 +18,10 @@ from typing import Any, Final
 from engines.catalogue.claim import claimed
 from engines.errors import EngineError
 from engines.runtime.trt import build_child as child
+from engines.runtime.trt.bindings import Package, brief
 from engines.runtime.trt.compile import FLAGS
 from engines.runtime.trt.fp16 import Recipe
 from engines.runtime.trt.key import PlanKey, Target
-from engines.runtime.trt.library import Package, brief
 from engines.runtime.trt.parity import Embed, Sample, Verdict, judge
 from engines.runtime.trt.plans import Note, PlanStore, parts_of
 

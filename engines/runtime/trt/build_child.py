@@ -18,10 +18,10 @@ import numpy as np
 
 from engines.errors import DoppelcamError, EngineError
 from engines.faces import Array
+from engines.runtime.trt.bindings import Package, TensorRt, load
 from engines.runtime.trt.compile import compile_plan
 from engines.runtime.trt.fp16 import Recipe, make_ready
 from engines.runtime.trt.key import PlanKey, Target
-from engines.runtime.trt.library import Package, TensorRt, load
 from engines.runtime.trt.parity import run_on
 from engines.runtime.trt.plans import Loaded, Note
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engines.errors import EngineError
-from engines.runtime.trt.library import TensorRt, brief
+from engines.runtime.trt.bindings import TensorRt, brief
 
 FLAGS: Final = ("strongly typed", "static", "level 3")
 """What the builder is told, as a part of a plan's key."""

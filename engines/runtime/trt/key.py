@@ -15,7 +15,7 @@ from typing import Any, Final
 from engines.errors import EngineError
 from engines.runtime.driver import Driver
 from engines.runtime.shapes import shown_shape
-from engines.runtime.trt.library import Package
+from engines.runtime.trt.bindings import Package
 
 _PROC: Final = "/proc/driver/nvidia/version"
 

@@ -12,7 +12,7 @@ import numpy as np
 from engines.errors import EngineError
 from engines.faces import Array
 from engines.runtime.base import TensorSpec
-from engines.runtime.trt.library import TensorRt, brief
+from engines.runtime.trt.bindings import TensorRt, brief
 from engines.runtime.trt.plans import Loaded
 
 log = logging.getLogger(__name__)

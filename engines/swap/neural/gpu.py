@@ -20,7 +20,7 @@ from engines.faces import Face
 from engines.kernels.gpu.canvas import GpuCanvas, GpuEasel
 from engines.kernels.gpu.faces import regions_of
 from engines.runtime.device import CPU, Device
-from engines.runtime.ort.library import CPU_PROVIDER
+from engines.runtime.ort.bindings import CPU_PROVIDER
 from engines.swap.base import Progress
 from engines.swap.masks.masks import Outline
 from engines.swap.neural.colour import step_of

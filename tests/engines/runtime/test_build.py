@@ -16,10 +16,10 @@ from engines.catalogue.claim import claimed
 from engines.errors import DoppelcamError, EngineError
 from engines.runtime.ort.network import OnnxNetwork
 from engines.runtime.trt import build_child
+from engines.runtime.trt.bindings import Package, find_package
 from engines.runtime.trt.build import LOCK, Job, build
 from engines.runtime.trt.fp16 import recipe_for
 from engines.runtime.trt.key import sha256_of
-from engines.runtime.trt.library import Package, find_package
 from engines.runtime.trt.parity import sample
 from engines.runtime.trt.plans import PlanStore
 from tests.engines.runtime.graphs import double

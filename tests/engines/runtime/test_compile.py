@@ -9,8 +9,8 @@ import pytest
 
 from engines.errors import EngineError
 from engines.runtime.trt import build_child
+from engines.runtime.trt.bindings import wrap
 from engines.runtime.trt.compile import compile_plan
-from engines.runtime.trt.library import wrap
 from tests.engines.runtime.graphs import double
 from tests.networks import Builder
 from tests.tensorrt_fake import Gpu, cupy_for, tensorrt_for

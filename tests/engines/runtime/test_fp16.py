@@ -11,10 +11,10 @@ from onnx import TensorProto, numpy_helper
 
 from engines.errors import EngineError
 from engines.runtime.ort.network import OnnxNetwork
-from engines.runtime.trt import library as trt_package
+from engines.runtime.trt import bindings as trt_package
+from engines.runtime.trt.bindings import find_package
 from engines.runtime.trt.compile import compile_plan
 from engines.runtime.trt.fp16 import FAMILIES, NORMS, Recipe, is_half, kept_beside, make_ready, recipe_for
-from engines.runtime.trt.library import find_package
 from tests.engines.runtime.graphs import double
 from tests.networks import Builder
 

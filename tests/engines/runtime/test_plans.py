@@ -13,9 +13,9 @@ import pytest
 from engines.errors import EngineError
 from engines.runtime.driver import Driver, Gpu
 from engines.runtime.trt import folder as plan_folder
+from engines.runtime.trt.bindings import Package
 from engines.runtime.trt.folder import PlanFolder, default_plan_folder
 from engines.runtime.trt.key import PlanKey, Target, driver_version, target_of, targets_of, why_stale
-from engines.runtime.trt.library import Package
 from engines.runtime.trt.parity import Verdict
 from engines.runtime.trt.plans import Note, PlanStore, Unplanned
 

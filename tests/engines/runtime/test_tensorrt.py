@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
-from engines.runtime.trt import library as trt_package
+from engines.runtime.trt import bindings as trt_package
+from engines.runtime.trt.bindings import wrap
 from engines.runtime.trt.key import PlanKey, Target
-from engines.runtime.trt.library import wrap
 from engines.runtime.trt.network import TensorRtNetwork
 from engines.runtime.trt.plans import Loaded, Note
 from tests.tensorrt_fake import Gpu, cupy_for, nothing_left, plan_of, strangers, surface, tensorrt_for
