@@ -216,7 +216,7 @@ def assemble(
     sinks = [
         open_sink(
             spec, clock=clock, report=lambda: meter.report(clock.now_ns()), metadata=metadata, streams=streams,
-            beside=len(config.sink) > 1 and not config.offline,
+            beside=len(config.sink) > 1 and not config.offline, live=not config.offline,
         )
         for spec in config.sink
     ]  # fmt: skip

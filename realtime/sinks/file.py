@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from engines.errors import DeviceError, DoppelcamError, UsageError
-from realtime.frame import Frame
+from realtime.frame import Frame, Kind
 from realtime.sinks.i420 import require_showable
 
 if TYPE_CHECKING:
@@ -72,12 +72,13 @@ class FileSink:
     Args:
         path: The file; its suffix chooses the format.
         metadata: More to write beside :data:`COMMENT`.
+        from_first_picture: Leaves out the slates of the start: nobody waits in front of a recording.
 
     Raises:
         UsageError: The suffix names no format.
     """
 
-    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, metadata: Mapping[str, str], *, from_first_picture: bool = False) -> None:
         self.name = f"file {path}"
         try:
             self._format = _FORMATS[path.suffix.lower()]
@@ -88,6 +89,7 @@ class FileSink:
             ) from None
         self._path = path
         self._metadata = dict(metadata)
+        self._from_first_picture = from_first_picture
         self._container: OutputContainer | None = None
         self._stream: VideoStream | None = None
         self._reformatter: VideoReformatter | None = None
@@ -135,6 +137,8 @@ class FileSink:
             raise ValueError("send() before open()")
         if frame.size != self._size:
             raise ValueError(f"a frame of {frame.size} for a file of {self._size}")
+        if self._from_first_picture and not self._count and frame.kind is Kind.SLATE:
+            return
         import av
 
         try:

@@ -28,6 +28,7 @@ def open_sink(
     metadata: Mapping[str, str],
     streams: StreamSettings | None = None,
     beside: bool = False,
+    live: bool = False,
 ) -> Sink:
     """Builds the sink that a specification names; :meth:`Sink.open` opens it.
 
@@ -39,6 +40,7 @@ def open_sink(
         metadata: Written into files.
         streams: How streams are encoded, and what is heard in them.
         beside: Whether others show the picture too: then a full disk ends a recording, and not the camera.
+        live: Whether a recording begins with the first picture, and not while the engines get ready.
 
     Raises:
         UsageError: It names no sink, or lacks or has too much behind its colon.
@@ -51,7 +53,7 @@ def open_sink(
     if kind == "file":
         if not rest:
             raise UsageError("The sink “file” needs a path.", "For example --sink file:out.mp4")
-        file = FileSink(Path(rest).expanduser(), metadata)
+        file = FileSink(Path(rest).expanduser(), metadata, from_first_picture=live)
         return SpareSink(file) if beside else file
     if kind == "preview":
         return PreviewSink(_port(rest) if colon else DEFAULT_PORT, report)

@@ -2,6 +2,7 @@ import contextlib
 import errno
 import shutil
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from engines.errors import DeviceError, UsageError
+from realtime.frame import Kind
 from realtime.sinks.file import COMMENT, FileSink
 from tests.realtime.sinks.pictures import bar_colours, bars, frame, noise
 
@@ -305,3 +307,35 @@ def test_a_frame_may_be_painted_over_once_it_was_sent(tmp_path, suffix):
     sink.close()
     levels = [float(picture.mean()) for picture in read(path)]
     assert np.abs(np.array(levels) - [20 * i + 10 for i in range(12)]).max() < 5
+
+
+@BOTH
+def test_a_recording_begins_with_the_first_picture_and_keeps_later_slates(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    sink = FileSink(path, {}, from_first_picture=True)
+    sink.open(SIZE, 30.0)
+    for seq, kind in enumerate([Kind.SLATE, Kind.SLATE, Kind.VEILED, Kind.SWAPPED, Kind.SLATE, Kind.SWAPPED]):
+        sink.send(replace(frame(bars(SIZE), seq), kind=kind))
+    sink.close()
+    assert len(read(path)) == 4
+
+
+@BOTH
+def test_a_recording_of_slates_only_leaves_no_file(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    sink = FileSink(path, {}, from_first_picture=True)
+    sink.open(SIZE, 30.0)
+    sink.send(replace(frame(bars(SIZE), 0), kind=Kind.SLATE))
+    sink.close()
+    assert not path.exists()
+
+
+@BOTH
+def test_offline_every_frame_is_kept(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    sink = FileSink(path, {})
+    sink.open(SIZE, 30.0)
+    for seq in range(3):
+        sink.send(replace(frame(bars(SIZE), seq), kind=Kind.SLATE))
+    sink.close()
+    assert len(read(path)) == 3
