@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from engines.errors import UsageError
 
@@ -15,7 +16,7 @@ def quoted(path: Path) -> str:
     return repr(str(path)).replace("\\\\", "\\")
 
 
-def open_regular(path: Path, what: str, error: type[UsageError] = UsageError) -> BinaryIO:
+def open_regular(path: Path, what: str, error: type[UsageError] = UsageError) -> BufferedReader:
     """Opens an ordinary, non-empty file for reading.
 
     Args:
@@ -61,3 +62,18 @@ def open_regular(path: Path, what: str, error: type[UsageError] = UsageError) ->
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, 64 hexadecimal digits.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    with open_regular(path, "a model") as file:
+        try:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"{quoted(path)} cannot be read: {error.strerror or error}.", "Check the disk."
+            ) from error

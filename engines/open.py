@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from engines.analysis.source import SourceFace, SourceReader
@@ -45,10 +46,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-SWAPPERS: Final = ("mesh", "portrait")
-"""Engines that ship with the program. Beside them goes whatever swap generator the user has."""
-PAINTS_ON_GPU: Final = ("mesh",)
-"""Those of them that can paint on a GPU."""
+ReadFaces = Callable[[Sequence[Path], int], Sequence[SourceFace]]
+"""Photos of one person, and how many landmarks are wanted, to the faces in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,54 @@ class Wanted:
     models: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Shipped:
+    """An engine that ships with the program.
+
+    Attributes:
+        make: Makes it for the photos of each person; on a GPU where that is given.
+        landmarks: How many it needs at least to do well.
+        on_gpu: Whether it can paint on a GPU.
+        paints_all: Whether it paints the whole frame.
+    """
+
+    make: Callable[[Wanted, Sequence[Sequence[Path]], ReadFaces, GpuEasel | None], AnySwapper]
+    landmarks: int = POINTS
+    on_gpu: bool = False
+    paints_all: bool = False
+
+
+def _meshes(
+    wanted: Wanted, people: Sequence[Sequence[Path]], read: ReadFaces, gpu: GpuEasel | None
+) -> AnySwapper:
+    meshes = [
+        MeshSwapper(*read(photos, wanted.landmarks), looks=wanted.looks, landmarks=wanted.landmarks)
+        for photos in people
+    ]
+    swappers: list[AnySwapper] = [GpuMeshSwapper(mesh, gpu) for mesh in meshes] if gpu else [*meshes]
+    return swappers[0] if len(swappers) == 1 else Cast(swappers)
+
+
+def _portrait(
+    wanted: Wanted, people: Sequence[Sequence[Path]], read: ReadFaces, gpu: GpuEasel | None
+) -> AnySwapper:
+    if len(people) != 1 or len(people[0]) > 1:
+        raise UsageError(
+            "The engine portrait moves one picture, and several were given.",
+            "Name one: doppelcam run --engine portrait --face picture.jpg",
+        )
+    return PortraitSwapper(read(people[0], wanted.landmarks)[0], wanted.portrait)
+
+
+_SHIPPED: Final = MappingProxyType({
+    MeshSwapper.name: _Shipped(_meshes, on_gpu=True),
+    PortraitSwapper.name: _Shipped(_portrait, PortraitSwapper.landmarks, paints_all=True),
+})  # fmt: skip
+
+SWAPPERS: Final = tuple(_SHIPPED)
+"""Engines that ship with the program. Beside them goes whatever swap generator the user has."""
+
+
 def runs_on(engine: str, asked: str = "", colour: str = "") -> tuple[str, ...]:
     """Kinds of device that an engine can use.
 
@@ -88,7 +135,8 @@ def runs_on(engine: str, asked: str = "", colour: str = "") -> tuple[str, ...]:
             it is fast enough there, and a GPU has better things to do.
         colour: How colours are blended; ``poisson`` is a matter of the CPU.
     """
-    stays = engine in SWAPPERS and (asked in ("", "auto") or engine not in PAINTS_ON_GPU)
+    shipped = _SHIPPED.get(engine)
+    stays = shipped is not None and (asked in ("", "auto") or not shipped.on_gpu)
     return ("cpu",) if stays or colour == "poisson" else ("cpu", "cuda")
 
 
@@ -121,18 +169,18 @@ def easel_for(
 
 def paints_all(engine: str) -> bool:
     """Whether an engine paints the whole frame, and nothing of the camera's picture is left."""
-    return engine == PortraitSwapper.name
+    return engine in _SHIPPED and _SHIPPED[engine].paints_all
 
 
 def landmarks_of(engine: str) -> int:
     """How many landmarks an engine needs at least to do well."""
-    return PortraitSwapper.landmarks if engine == PortraitSwapper.name else POINTS
+    return _SHIPPED[engine].landmarks if engine in _SHIPPED else POINTS
 
 
 def open_swapper(
     wanted: Wanted,
     photos: Sequence[Path],
-    read: Callable[[Sequence[Path], int], Sequence[SourceFace]] | None = None,
+    read: ReadFaces | None = None,
 ) -> AnySwapper:
     """Makes a swapper for some photos of one person; it still has to be opened.
 
@@ -153,7 +201,7 @@ def open_swapper(
 def open_cast(
     wanted: Wanted,
     people: Sequence[Sequence[Path]],
-    read: Callable[[Sequence[Path], int], Sequence[SourceFace]] | None = None,
+    read: ReadFaces | None = None,
     easel: Easel | None = None,
 ) -> AnySwapper:
     """Makes a swapper that gives each of several people a face of their own; it still has to be opened.
@@ -169,22 +217,16 @@ def open_cast(
     """
     read = read or read_faces
     gpu = easel if isinstance(easel, GpuEasel) else None
-    if wanted.engine in SWAPPERS:
-        if wanted.engine not in PAINTS_ON_GPU and gpu:
+    shipped = _SHIPPED.get(wanted.engine)
+    if shipped is not None:
+        if gpu and not shipped.on_gpu:
             raise EngineError(f"The engine {wanted.engine} runs on the CPU only.", "Use --device cpu.")
         if wanted.device.kind != "cpu" and not gpu:
             raise EngineError(
                 f"The engine {wanted.engine} was to run on {wanted.device.name}, and pictures are painted on the CPU.",
                 "Use --device cpu.",
             )
-        if wanted.engine == PortraitSwapper.name:
-            return PortraitSwapper(_one_picture(wanted, people, read), wanted.portrait)
-        meshes = [
-            MeshSwapper(*read(photos, wanted.landmarks), looks=wanted.looks, landmarks=wanted.landmarks)
-            for photos in people
-        ]
-        swappers: list[AnySwapper] = [GpuMeshSwapper(mesh, gpu) for mesh in meshes] if gpu else [*meshes]
-        return swappers[0] if len(swappers) == 1 else Cast(swappers)
+        return shipped.make(wanted, people, read, gpu)
     store = Store(wanted.models or default_folder())
     if not is_file_name(wanted.engine) and wanted.engine not in store.catalogue.entries:
         raise EngineError(
@@ -210,20 +252,6 @@ def _completed(wanted: Wanted, generator: Generator, store: Store) -> NeuralOpti
     if wanted.restore is not None:
         options = replace(options, restorer=make_restorer(wanted.restore, store, wanted.device))
     return options
-
-
-def _one_picture(
-    wanted: Wanted,
-    people: Sequence[Sequence[Path]],
-    read: Callable[[Sequence[Path], int], Sequence[SourceFace]],
-) -> SourceFace:
-    """The picture that moves."""
-    if len(people) != 1 or len(people[0]) > 1:
-        raise UsageError(
-            "The engine portrait moves one picture, and several were given.",
-            "Name one: doppelcam run --engine portrait --face picture.jpg",
-        )
-    return read(people[0], wanted.landmarks)[0]
 
 
 def read_faces(photos: Sequence[Path], landmarks: int) -> list[SourceFace]:

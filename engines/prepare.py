@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -11,13 +12,13 @@ import cv2
 import numpy as np
 
 from engines.analysis.align import TEMPLATES, crop_affine
-from engines.analysis.embed import Embedder
 from engines.analysis.open import open_embedder
 from engines.analysis.source import SourceFace, SourceReader
 from engines.catalogue.entry import Contract
 from engines.catalogue.store import Store
 from engines.errors import EngineError
 from engines.faces import Array, Floats
+from engines.files import sha256_of
 from engines.runtime.base import Network
 from engines.runtime.device import CPU
 from engines.runtime.driver import Driver, find_driver
@@ -26,11 +27,11 @@ from engines.runtime.shapes import Sizes
 from engines.runtime.trt.bindings import Package, find_package
 from engines.runtime.trt.build import Job
 from engines.runtime.trt.fp16 import Precision, recipe_for
-from engines.runtime.trt.key import driver_version, sha256_of, target_of
+from engines.runtime.trt.key import driver_version, target_of
 from engines.runtime.trt.parity import Embed, Sample, sample
 from engines.swap.neural.boost import BOOSTS, Tiles
 from engines.swap.neural.generator import Generator, find_generator, is_file_name
-from engines.swap.neural.latent import latent_of, put_picture
+from engines.swap.neural.latent import latents_of, put_picture
 
 _PLAIN_TEMPLATE: Final = "arcface_112_v2"
 _LIGHTS: Final = ((1.0, False), (1.0, True), (0.45, False))
@@ -125,7 +126,6 @@ class Maker:
         except EngineError:
             if "=" in wish.model:
                 raise
-        OnnxNetwork(path, None, sizes=Sizes(wish.batch, wish.side)).close()  # says what is wrong with it
         known = self.store.recognise(path)
         return None, path, known.contract if known else None
 
@@ -152,14 +152,15 @@ def _generated(network: Network, generator: Generator, sources: Sequence[SourceF
     tiles.put_morph(1.0)
     side = tiles.side
     face, mask = np.zeros((side, side, 3), np.float32), np.ones((side, side), np.float32)
+    others = [[whose] for whose in (*sources[1:], *sources[:1])]
+    latents = latents_of(others, generator, CPU) if contract.source not in ("image", "none") else []
     samples = []
     for number, source in enumerate(sources):
-        whose = sources[(number + 1) % len(sources)]
         if contract.source == "image":
-            put_picture([whose], contract.source_template, tiles.source_picture(contract))
+            put_picture(others[number], contract.source_template, tiles.source_picture(contract))
             tiles.push_source()
-        elif contract.source != "none":
-            tiles.put_latent(latent_of([whose], generator, CPU))
+        elif latents:
+            tiles.put_latent(latents[number])
         for crop in _crops(source, contract.template, side):
             tiles.run(crop.astype(np.float32), face, mask)
             picture = network.inputs[roles.picture]
@@ -223,25 +224,19 @@ def _vector(array: Array, rng: np.random.Generator) -> Array:
 
 
 def _identity(generator: Generator | None) -> Embed | None:
-    """How to tell whose face a swap generator made, where it has an embedder."""
+    """How to tell whose face a swap generator made, where it has an embedder: opened at its first face, and kept."""
     if generator is None or generator.embedder is None:
         return None
-    path, contract, roles = generator.embedder, generator.contract, generator.roles
+    contract, roles = generator.contract, generator.roles
+    embedder = cache(partial(open_embedder, generator.embedder, CPU))
 
     def embed(face: Array) -> Floats:
-        embedder = open_embedder(path, CPU)
-        try:
-            return _embedded(embedder, face)
-        finally:
-            embedder.close()
-
-    def _embedded(embedder: Embedder, face: Array) -> Floats:
         picture = face[0].transpose(1, 2, 0) if roles.layout == "nchw" else face[0]
         picture = picture.astype(np.float32) * np.asarray(contract.out_std) + np.asarray(contract.out_mean)
         if contract.channels == "rgb":
             picture = picture[..., ::-1]
         image = np.ascontiguousarray(np.clip(picture * 255, 0, 255).round().astype(np.uint8))
-        return embedder.embed(image, TEMPLATES[contract.template] * roles.side)
+        return embedder().embed(image, TEMPLATES[contract.template] * roles.side)
 
     return embed
 

@@ -119,12 +119,11 @@ class Parts:
         Returns:
             The one before, for the caller to close.
         """
-        old = self.pipeline.replace_swapper(swapper)
-        if self.governor is not None and any(
-            isinstance(one, HasRungs) and one.gives_way for one in (old, swapper)
-        ):
+        both = (self.pipeline.swapper, swapper)
+        # First what may fail: a swapper that was handed over is no longer the caller's to close.
+        if self.governor is not None and any(isinstance(one, HasRungs) and one.gives_way for one in both):
             self.governor.replace(self.rungs(swapper))
-        return old
+        return self.pipeline.replace_swapper(swapper)
 
     def session(
         self, progress: Progress, on_ready: Callable[[], None] | None = None,
@@ -194,14 +193,17 @@ def assemble(
     selector, identity = make_selector(config, device, store, partial(meter.count, "recognitions"))
     seeing = seeing_of(config, device, store, identity, mesh=config.engine in SWAPPERS)
 
-    def another(config: Config, read: ReadFaces) -> AnySwapper:
-        seeing_of(config, device, store, identity, mesh=config.engine in SWAPPERS)
-        able = _device_of(config)
-        asked = replace(wanted(config, able, fps), landmarks=seeing.landmarks)
+    def make(config: Config, device: Device, read: ReadFaces) -> AnySwapper:
+        asked = replace(wanted(config, device, fps), landmarks=seeing.landmarks)
         people = [[pair.photo] for pair in config.person] if config.person else [config.face]
         return open_cast(asked, people, read, easel)
 
-    swapper = another(config, read_faces)
+    def another(config: Config, read: ReadFaces) -> AnySwapper:
+        # Says no where the engine cannot use what is tracked already.
+        seeing_of(config, device, store, identity, mesh=config.engine in SWAPPERS)
+        return make(config, _device_of(config), read)
+
+    swapper = make(config, device, read_faces)
     tracker = Tracker(
         swapper.landmarks, selector, config.detect_every, seeing.open,
         longest=NEWCOMERS if config.max_faces > 1 or config.others == "veil" else STILL,
@@ -234,6 +236,7 @@ def assemble(
         label,
         repeats=repeats,
         cover_others=config.others == "veil",
+        easel=easel,
     )
     return Parts(
         source=watch(source),

@@ -31,8 +31,8 @@ class Changes:
 
     def make(self) -> None:
         """Makes every call that was asked for. One that raises is told so and harms nothing else."""
-        while self._asked:
-            change, done = self._asked.popleft()
+        while (asked := self._next()) is not None:
+            change, done = asked
             if not done.set_running_or_notify_cancel():
                 continue
             try:
@@ -42,6 +42,10 @@ class Changes:
                 done.set_exception(error)
             else:
                 done.set_result(None)
+
+    def _next(self) -> tuple[Callable[[], None], Future[None]] | None:
+        with self._lock:
+            return self._asked.popleft() if self._asked else None
 
     def close(self) -> None:
         """Cancels what was asked for and whatever will be."""

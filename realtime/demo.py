@@ -11,7 +11,7 @@ from engines.analysis.source import SourceReader
 from engines.errors import DeviceError, UsageError
 from realtime import __version__
 from realtime.clock import SystemClock
-from realtime.gallery import Gallery, Pair
+from realtime.moments import Moments, Pair
 from realtime.pace.budget import Report
 from realtime.picture import save, side_by_side
 from realtime.settings.config import DEMO, Config
@@ -91,10 +91,10 @@ def folder_for(path: Path) -> Path:
     return path
 
 
-def gallery_for(config: Config, fps: float) -> Gallery:
-    """A gallery that spreads its moments over the demo."""
+def moments_for(config: Config, fps: float) -> Moments:
+    """Moments spread over the demo."""
     seconds = config.duration or 10.0
-    return Gallery(every=round(seconds * fps / (_MOMENTS + 1)), most=_MOMENTS)
+    return Moments(every=round(seconds * fps / (_MOMENTS + 1)), most=_MOMENTS)
 
 
 def note_of(report: Report, size: tuple[int, int], device: str) -> str:

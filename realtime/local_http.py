@@ -1,4 +1,4 @@
-"""A small HTTP server for this machine only: what the preview page and the metrics have in common."""
+"""A small HTTP server: what the preview page, the control page and the metrics have in common."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import socketserver
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -19,6 +20,7 @@ HOST = "127.0.0.1"
 _MAX_CLIENTS = 16
 _CLIENT_TIMEOUT_S = 10.0
 _ACCEPT_POLL_S = 0.1
+_BOUNDARY = "doppelcam-frame"
 _REQUEST_S = 10.0
 """How long a client may take to say what it wants, all in all."""
 
@@ -208,6 +210,21 @@ class LocalHandler(BaseHTTPRequestHandler):
         for name, value in self.headers_sent:
             self.send_header(name, value)
         self.end_headers()
+
+    def motion(self, pictures: Iterable[bytes]) -> None:
+        """Answers with pictures, each shown in place of the one before (Motion JPEG), until there are no more.
+
+        Args:
+            pictures: JPEG files; taken one at a time, once the one before is sent. None is taken for ``HEAD``.
+        """
+        self.head(200, f"multipart/x-mixed-replace; boundary={_BOUNDARY}", None)
+        if self.command == "HEAD":
+            return
+        self.wfile.write(f"--{_BOUNDARY}\r\n".encode())
+        for jpeg in pictures:
+            head = f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n".encode()
+            # The next boundary comes at once: browsers show a picture only when they see it end.
+            self.wfile.write(b"".join((head, jpeg, f"\r\n--{_BOUNDARY}\r\n".encode())))
 
     def _from_here(self) -> bool:
         """Whether the browser asked for this very host, and no other site asked for it.

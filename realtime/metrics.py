@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, Self
+from typing import Self, get_args
 
 from realtime import __version__
 from realtime.local_http import LocalHandler, LocalServer
 from realtime.pace.budget import Spread
-from realtime.session import Snapshot
-
-_STATES: Final = ("starting", "live", "veiled", "lost")
+from realtime.session import Snapshot, State
 
 
 class MetricsServer(AbstractContextManager["MetricsServer"]):
@@ -101,7 +99,7 @@ def metrics_text(snapshot: Snapshot) -> str:
     metric("doppelcam_up_seconds", "gauge", "How long it is measured.", [("", report.seconds)])
     metric(
         "doppelcam_state", "gauge", "1 for the state the session is in.",
-        [(f'state="{state}"', snapshot.state == state) for state in _STATES],
+        [(f'state="{state}"', snapshot.state == state) for state in get_args(State)],
     )  # fmt: skip
     metric("doppelcam_frames_total", "counter", "Frames by what became of them, and other events.",
            [(f'what="{name}"', n) for name, n in sorted(report.counts.items())])  # fmt: skip

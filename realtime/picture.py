@@ -15,7 +15,7 @@ from engines.analysis.source import SourceFace, SourceReader
 from engines.errors import PhotoError
 from engines.faces import Floats, Image
 from realtime.frame import Frame
-from realtime.gallery import Pair
+from realtime.moments import Pair
 from realtime.shown.veil import Veil
 
 if TYPE_CHECKING:

@@ -177,14 +177,16 @@ class Pipeline:
             EngineError: It failed for many frames in a row.
         """
         began = self._clock.now_ns()
-        faces, error = 0, None
+        faces, covered, error = 0, False, None
         try:
             again = self._repeats.find(frame) if self._repeats is not None else None
             if again is not None:
                 self._meter.count("duplicates")
                 return again
-            faces, painted = self._work_on(frame, began)
-            frame = frame.painted(painted)
+            work = self._work_on(frame, began)
+            if work is not None:
+                faces, painted = work
+                frame, covered = frame.painted(painted), True
         except Exception as caught:
             error = self._failed(caught)
         else:
@@ -193,8 +195,7 @@ class Pipeline:
         self._meter.count("skipped_detection", skipped - self._skipped)
         self._skipped = skipped
         self._meter.process(self._clock.now_ns() - began)
-        whole = self.paints_all
-        trusted = error is None and (whole or (faces > 0 and not self._tracker.lost))
+        trusted = covered and (self.paints_all or not self._tracker.lost)
         outcome = Outcome(frame, faces, trusted, error)
         if self._repeats is not None:
             self._repeats.worked(outcome)
@@ -211,8 +212,8 @@ class Pipeline:
         if self._repeats is not None:
             self._repeats.forget()
 
-    def _work_on(self, frame: Frame, began: int) -> tuple[int, Image | Planar]:
-        """How many faces were put on, and the picture with them."""
+    def _work_on(self, frame: Frame, began: int) -> tuple[int, Image | Planar] | None:
+        """How many faces were put on, and the picture with them; None if not all that has to be covered is."""
         canvas = self._easel.begin(frame.image, frame.sent)
         try:
             faces = self._tracker.track(canvas.live, frame.captured_ns)
@@ -223,19 +224,19 @@ class Pipeline:
                     cover(canvas, other)
             self._meter.stage("track", self._clock.now_ns() - began)
             if not faces and not self.paints_all:
-                return 0, frame.picture
-            return self._paint(canvas, faces, frame)
+                return None
+            return self._paint(canvas, faces)
         finally:
             canvas.drop()
 
-    def _paint(self, canvas: Canvas, faces: Sequence[Face], frame: Frame) -> tuple[int, Image | Planar]:
+    def _paint(self, canvas: Canvas, faces: Sequence[Face]) -> tuple[int, Image | Planar] | None:
         swapper, picture = self._swapper, canvas.picture
         laps = [canvas.lap()]
         for face in faces or (None,):
             layer = _layer(swapper, picture, face)
             if layer is None:
                 # Turned away so far, or so mistaken, that the new face would not cover the real one.
-                return 0, frame.picture
+                return None
             if not all_finite(layer):
                 raise EngineError(f"The swapper {swapper.name} gave a face that is not made of numbers.")
             laps.append(canvas.lap())

@@ -95,8 +95,17 @@ def _over(stage: StageReport) -> Text:
     return Text(f"{stage.over:,}", style="yellow" if stage.over else "dim")
 
 
-_COUNTS: Final = ("dropped", "repeated", "held", "veiled", "slated", "duplicates", "left_out", "reconnects",
-                 "recognitions")  # fmt: skip
+_COUNTS: Final = (
+    "dropped",
+    "repeated",
+    "held",
+    "veiled",
+    "slate",
+    "bare",
+    "duplicates",
+    "left_out",
+    "recognitions",
+)
 
 
 def counts_line(report: Report) -> str:

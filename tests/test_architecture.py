@@ -24,6 +24,7 @@ WRAPPERS = {
     "mediapipe": {"engines/analysis/mediapipe.py"},
     "pyvirtualcam": {"realtime/sinks/virtualcam.py"},
     "av": {
+        "realtime/sinks/bt709.py",
         "realtime/sinks/file.py",
         "realtime/sources/file.py",
         "realtime/doctor/doctor.py",
@@ -240,7 +241,7 @@ def test_threads_are_made_in_one_place():
         "realtime.local_http",
         "realtime.control.osc",
         "realtime.control.worker",
-        "realtime.round_trip",
+        "realtime.doctor.round_trip",
         "realtime.audio.feed",
         "realtime.sinks.streams.stream",
         "realtime.sinks.streams.link",

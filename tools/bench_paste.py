@@ -113,7 +113,7 @@ def main() -> int:
     options = parser.parse_args()
     cv2.setNumThreads(1)
     for kernels in (warp_kernels, paste_kernels, mask_kernels):
-        kernels.warm_up(lambda _line: None)
+        kernels.warm_up()
     print("median (quartiles), ms")
     print("wide    crop                ours                fast                float               fast/ours")
     for wanted in map(int, options.faces.split(",")):

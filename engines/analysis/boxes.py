@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from engines.analysis.five import keypoints_of
 from engines.faces import Detection, Floats
 
 SAME_FACE_IOU: Final = 0.4
@@ -38,31 +37,31 @@ def distinct(boxes: Floats, iou: float = SAME_FACE_IOU) -> list[int]:
     return kept
 
 
-def faces_of(boxes: Floats, points: Floats, scores: Floats, scale: float) -> list[Detection]:
+def faces_of(
+    boxes: Floats, keypoints: Floats, scores: Floats, scale: float, iou: float = SAME_FACE_IOU
+) -> list[Detection]:
     """Faces, the largest first.
 
     Args:
         boxes: (N, 4) x0, y0, x1, y1 in pixels of what the network saw.
-        points: (N, 5, 2) in the same: eyes, nose, corners of the mouth.
+        keypoints: (N, 6, 2) in the same, as a :class:`~engines.faces.Detection` has them.
         scores: (N,) 0…1.
         scale: Those pixels for one of the frame.
+        iou: Overlap from which two are one.
 
     Returns:
         In pixels of the frame; none overlaps another much.
     """
     order = np.argsort(-scores, kind="stable")[:_MOST]
-    boxes, points, scores = (np.asarray(rows[order], np.float32) for rows in (boxes, points, scores))
-    kept = [i for i in distinct(boxes) if np.isfinite(points[i]).all() and np.isfinite(scores[i])]
-    if not kept:
-        return []
-    keypoints = keypoints_of(points[kept]) / np.float32(scale)
+    boxes, keypoints, scores = (np.asarray(rows[order], np.float32) for rows in (boxes, keypoints, scores))
     found = [
         Detection(
             centre=(boxes[i, :2] + boxes[i, 2:]) / np.float32(2 * scale),
             size=float((boxes[i, 2:] - boxes[i, :2]).max() / scale),
-            keypoints=six,
+            keypoints=keypoints[i] / np.float32(scale),
             score=float(np.clip(scores[i], 0, 1)),
         )
-        for i, six in zip(kept, keypoints, strict=True)
+        for i in distinct(boxes, iou)
+        if np.isfinite(keypoints[i]).all() and np.isfinite(scores[i])
     ]
     return sorted(found, key=lambda face: -face.size)

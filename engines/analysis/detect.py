@@ -12,6 +12,8 @@ from typing import Final, Literal
 import cv2
 import numpy as np
 
+from engines.analysis.boxes import faces_of
+from engines.analysis.feed import Letterbox
 from engines.analysis.topology import WEIGHTS
 from engines.errors import EngineError
 from engines.faces import Detection, Floats, Image
@@ -25,8 +27,8 @@ _FILES: Final = {"near": "face_detection_short.onnx", "far": "face_detection_ful
 _GRIDS: Final = {"near": ((16, 2), (8, 6)), "far": ((48, 1),)}
 """Per detector: cells along a side, and how many anchors lie on each cell's centre."""
 
-_OVERSAMPLE: Final = 3
 _SAME_FACE_IOU: Final = 0.3
+"""Overlap from which two boxes are one face, as published."""
 
 
 def _anchors(grids: Sequence[tuple[int, int]]) -> Floats:
@@ -62,9 +64,7 @@ class Detector:
                 f"{self.network.name} is not the face detector it should be.", "Install doppelcam again."
             )
         self._boxes, self._logits = by_width[16], by_width[1][:, 0]
-        large = self._side * _OVERSAMPLE
-        self._large = np.empty((large, large, 3), np.uint8)
-        self._bytes = np.zeros((self._side, self._side, 3), np.uint8)
+        self._box = Letterbox(self._side, self._side)
 
     def detect(self, image: Image) -> list[Detection]:
         """Finds every face.
@@ -80,25 +80,14 @@ class Detector:
         best = np.flatnonzero(self._logits > np.log(self._threshold / (1 - self._threshold)))
         if not len(best):
             return []
-        scores = 1 / (1 + np.exp(-self._logits[best]))
-        order = np.argsort(-scores, kind="stable")
-        best, scores = best[order], scores[order]
+        scores = np.asarray(1 / (1 + np.exp(-self._logits[best])), np.float32)
         centres = self._anchors[best] * self._side
         raw = self._boxes[best]
         boxes = np.concatenate(
             [centres + raw[:, :2] - raw[:, 2:4] / 2, centres + raw[:, :2] + raw[:, 2:4] / 2], 1
         )
         points = centres[:, None] + raw[:, 4:16].reshape(-1, 6, 2)
-        found = [
-            Detection(
-                centre=(boxes[i, :2] + boxes[i, 2:]) / 2 / scale,
-                size=float((boxes[i, 2:] - boxes[i, :2]).max() / scale),
-                keypoints=(points[i] / scale).astype(np.float32),
-                score=float(scores[i]),
-            )
-            for i in _distinct(boxes)
-        ]
-        return sorted(found, key=lambda face: -face.size)
+        return faces_of(boxes, points, scores, scale, _SAME_FACE_IOU)
 
     def close(self) -> None:
         """Frees the network."""
@@ -106,34 +95,9 @@ class Detector:
 
     def _fill(self, image: Image) -> float:
         """Puts the whole frame into the network's input, at the top left; returns patch pixels per frame pixel."""
-        height, width = image.shape[:2]
-        scale = self._side / max(height, width)
-        w, h = max(1, round(width * scale)), max(1, round(height * scale))
-        self._bytes[:] = 0
-        small = self._bytes[:h, :w]
-        if max(height, width) > self._side * _OVERSAMPLE:
-            # Averaging every pixel of a 4K frame costs 8 ms; nine taps a pixel are enough against aliasing.
-            large = self._large[: h * _OVERSAMPLE, : w * _OVERSAMPLE]
-            cv2.resize(image, (w * _OVERSAMPLE, h * _OVERSAMPLE), dst=large, interpolation=cv2.INTER_LINEAR)
-            cv2.resize(large, (w, h), dst=small, interpolation=cv2.INTER_AREA)
-        else:
-            cv2.resize(image, (w, h), dst=small, interpolation=cv2.INTER_AREA)
+        scale, seen = self._box.fill(image), self._box.picture
         target = self.network.inputs[0][0]
-        cv2.cvtColor(self._bytes, cv2.COLOR_BGR2RGB, dst=self._bytes)
-        np.multiply(self._bytes, np.float32(1 / 127.5), out=target, casting="unsafe")
+        cv2.cvtColor(seen, cv2.COLOR_BGR2RGB, dst=seen)
+        np.multiply(seen, np.float32(1 / 127.5), out=target, casting="unsafe")
         target -= 1
-        return float(scale)
-
-
-def _distinct(boxes: Floats) -> list[int]:
-    """Which of the boxes (x0, y0, x1, y1; best first) overlap no better one: non-maximum suppression."""
-    kept: list[int] = []
-    areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-    for i, box in enumerate(boxes):
-        if not (np.isfinite(box).all() and (box[2:] > box[:2]).all()):
-            continue
-        low, high = np.maximum(box[:2], boxes[kept, :2]), np.minimum(box[2:], boxes[kept, 2:])
-        shared = np.prod(np.maximum(high - low, 0), axis=1)
-        if not (shared > _SAME_FACE_IOU * (areas[i] + areas[kept] - shared)).any():
-            kept.append(i)
-    return kept
+        return scale

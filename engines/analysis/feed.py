@@ -1,4 +1,4 @@
-"""Pictures into a network's own input buffer, whichever way its exporter laid it out."""
+"""Pictures into a network's own input buffer, whichever way its exporter laid it out; what to say of a wrong one."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ def picture_input(network: Network, what: str) -> Array:
     raise EngineError(
         f"{network.name} is not {what}: it takes {shapes_text(shapes)}, "
         "where one picture of 1×3×H×W or 1×H×W×3 was expected.",
+        "Name the right file.",
+    )
+
+
+def unfit(network: Network, what: str, expected: str) -> EngineError:
+    """The sentence for a network that is not what it should be.
+
+    Args:
+        network: Opened.
+        what: What it should be, with its article.
+        expected: Which inputs and outputs it should have.
+    """
+    takes = shapes_text([spec.shape for spec in network.input_specs])
+    gives = shapes_text([spec.shape for spec in network.output_specs])
+    return EngineError(
+        f"{network.name} is not {what}: it takes {takes} and gives {gives}, where {expected} was expected.",
         "Name the right file.",
     )
 
@@ -101,3 +117,33 @@ class Letterbox:
             cv2.resize(image, (w * _OVERSAMPLE, h * _OVERSAMPLE), dst=large, interpolation=cv2.INTER_LINEAR)
             cv2.resize(large, (w, h), dst=small, interpolation=cv2.INTER_AREA)
         return float(scale)
+
+
+class FrameFeed:
+    """Whole frames into a detector's own input.
+
+    Args:
+        network: Opened.
+        what: What it should be, with its article, for a sentence.
+        mean: Of values 0…255; see :func:`put_rgb`.
+        std: The same.
+
+    Raises:
+        EngineError: The network takes something else than one picture.
+
+    Attributes:
+        height: Of the network's picture.
+        width: The same.
+    """
+
+    def __init__(self, network: Network, what: str, mean: float, std: float) -> None:
+        self._picture = picture_input(network, what)
+        self.height, self.width = self._picture.shape[:2]
+        self._box = Letterbox(self.height, self.width)
+        self._mean, self._std = mean, std
+
+    def fill(self, image: Image) -> float:
+        """Puts a frame, BGR, into the network's input; returns pixels of the input for one of the frame."""
+        scale = self._box.fill(image)
+        put_rgb(self._picture, self._box.picture, self._mean, self._std)
+        return scale

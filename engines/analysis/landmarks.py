@@ -59,6 +59,12 @@ def region_of_points(points: Floats) -> Region:
     return Region(x, y, float((high - low).max()) * _MARGIN, math.atan2(dy, dx))
 
 
+def same_face(points: Floats, others: Floats) -> bool:
+    """Whether two meshes, (N, 2 or 3) pixels of one frame, are of one face."""
+    apart = float(np.linalg.norm(points[:, :2].mean(0) - others[:, :2].mean(0)))
+    return apart < float(np.ptp(others[:, 0])) / 3
+
+
 class LandmarkNetwork:
     """Reads the landmarks of one face out of a region of the frame.
 

@@ -214,6 +214,7 @@ def check_bundle(path: Path) -> None:
         try:
             with zipfile.ZipFile(file) as bundle:
                 inside = {info.filename: info for info in bundle.infolist()}
+        # NotImplementedError: that is how zipfile refuses an archive of a later version of the format than its own.
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise UsageError(f"{quoted(path)} is no bundle of MediaPipe: {error}.", need) from error
     for member in _MEMBERS:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from engines.analysis import embed, fan, scrfd
 from engines.analysis.embed import Embedder
 from engines.analysis.fan import Fan
-from engines.analysis.feed import shapes_text
+from engines.analysis.feed import unfit
 from engines.analysis.insight106 import Insight106
 from engines.analysis.landmarker import Landmarker
 from engines.analysis.networks import FindsFaces
@@ -18,7 +18,7 @@ from engines.analysis.scrfd import Scrfd
 from engines.analysis.yoloface import YoloFace
 from engines.catalogue.entry import Kind
 from engines.catalogue.store import SUFFIXES, Store
-from engines.errors import EngineError, UsageError
+from engines.errors import UsageError
 from engines.runtime.base import Network
 from engines.runtime.device import CPU, Device
 from engines.runtime.open import open_network
@@ -66,7 +66,7 @@ def open_detector(path: Path, device: Device = CPU) -> FindsFaces:
             return Scrfd(network)
         if YoloFace.fits(network):
             return YoloFace(network)
-        raise _another(network, "a face detector that this program knows", expected)
+        raise unfit(network, "a face detector that this program knows", expected)
 
     return _open(path, device, scrfd.SIDE, build)
 
@@ -87,7 +87,7 @@ def open_landmarker(path: Path, device: Device = CPU) -> Landmarker:
             return Fan(network)
         if Insight106.fits(network):
             return Insight106(network)
-        raise _another(
+        raise unfit(
             network, "a landmark network that this program knows",
             "1×68×3 or 1×68×64×64 as of 2DFAN4, or 1×212 as of 2d106det",
         )  # fmt: skip
@@ -115,12 +115,3 @@ def _open(path: Path, device: Device, side: int, build: Callable[[Network], Part
         part = build(network)
         undo.pop_all()
     return part
-
-
-def _another(network: Network, what: str, expected: str) -> EngineError:
-    takes = shapes_text([spec.shape for spec in network.input_specs])
-    gives = shapes_text([spec.shape for spec in network.output_specs])
-    return EngineError(
-        f"{network.name} is not {what}: it takes {takes} and gives {gives}, where {expected} was expected.",
-        "Name the right file.",
-    )

@@ -9,7 +9,7 @@ from typing import Final
 import cv2
 import numpy as np
 
-from engines.analysis.feed import shapes_text
+from engines.analysis.feed import unfit
 from engines.catalogue.entry import Channels, Contract
 from engines.errors import EngineError
 from engines.faces import Array, Floats
@@ -112,12 +112,7 @@ class PictureNetwork:
 
     def wrong(self, what: str, expected: str) -> EngineError:
         """The sentence for a network that is not what it should be."""
-        takes = shapes_text([spec.shape for spec in self.network.input_specs])
-        gives = shapes_text([spec.shape for spec in self.network.output_specs])
-        return EngineError(
-            f"{self.network.name} is not {what}: it takes {takes} and gives {gives}, where {expected} was expected.",
-            "Name the right file.",
-        )
+        return unfit(self.network, what, expected)
 
     def close(self) -> None:
         """Frees the network; may be called twice."""

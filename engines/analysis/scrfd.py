@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from engines.analysis.boxes import faces_of
-from engines.analysis.feed import Letterbox, picture_input, put_rgb, shapes_text
+from engines.analysis.feed import FrameFeed, shapes_text
+from engines.analysis.five import keypoints_of
 from engines.errors import EngineError
 from engines.faces import Array, Detection, Floats, Image
 from engines.runtime.base import Network
@@ -40,10 +41,8 @@ class Scrfd:
     def __init__(self, network: Network, threshold: float = 0.5) -> None:
         self.network = network
         self._threshold = threshold
-        self._picture = picture_input(network, "an SCRFD detector")
-        height, width = self._picture.shape[:2]
-        self._box = Letterbox(height, width)
-        self._heads = [_Head(network, height, width, stride) for stride in _STRIDES]
+        self._feed = FrameFeed(network, "an SCRFD detector", _MEAN, _STD)
+        self._heads = [_Head(network, self._feed.height, self._feed.width, stride) for stride in _STRIDES]
 
     @staticmethod
     def fits(network: Network) -> bool:
@@ -60,11 +59,11 @@ class Scrfd:
         Returns:
             The faces, the largest first; none overlaps another much.
         """
-        scale = self._box.fill(image)
-        put_rgb(self._picture, self._box.picture, _MEAN, _STD)
+        scale = self._feed.fill(image)
         self.network.run()
         boxes, points, scores = zip(*(head.read(self._threshold) for head in self._heads), strict=True)
-        return faces_of(np.concatenate(boxes), np.concatenate(points), np.concatenate(scores), scale)
+        keypoints = keypoints_of(np.concatenate(points))
+        return faces_of(np.concatenate(boxes), keypoints, np.concatenate(scores), scale)
 
     def close(self) -> None:
         """Frees the network."""

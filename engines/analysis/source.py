@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from engines.analysis.detect import Detector
-from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points
+from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points, same_face
 from engines.analysis.marks import SUFFIX, marks_of, read_marks
 from engines.analysis.photo import over_mean, read_layers
 from engines.analysis.topology import OVAL, POINTS
@@ -139,7 +139,7 @@ class SourceReader:
         faces: list[_Seen] = []
         for detection in detections:
             found = self._landmarks.acquire(image, region_of_detection(detection))
-            seen_twice = any(_same_face(found.points, face.points) for face in faces)
+            seen_twice = any(same_face(found.points, face.points) for face in faces)
             if found.presence >= _PRESENT and not _upside_down(found.points) and not seen_twice:
                 faces.append(_Seen(detection.centre, found.points, detection.score * found.presence))
         return faces
@@ -171,11 +171,6 @@ def _chosen(faces: Sequence[_Seen], image: Image, name: str) -> SourceFace:
         note = f"{name} shows {len(faces)} faces; the largest one was taken, {_place(face.centre, image)}."
         log.info(note)
     return SourceFace(image, face.points, name, note)
-
-
-def _same_face(points: Floats, others: Floats) -> bool:
-    apart = points[:, :2].mean(0) - others[:, :2].mean(0)
-    return float(np.linalg.norm(apart)) < float(np.ptp(others[:, 0])) / 3
 
 
 def _upside_down(points: Floats) -> bool:

@@ -14,12 +14,13 @@ which something moves come first.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.analysis.networks import FindsFaces
 from engines.faces import Detection, Floats, Image
 
 WORK: Final = 640
@@ -32,14 +33,6 @@ _OVERLAP: Final = 0.17
 _MIRRORED: Final = 0.25
 """Width of the mirrored edges, in shorter sides of the frame."""
 _TURNS: Final = {1: cv2.ROTATE_90_CLOCKWISE, 2: cv2.ROTATE_180, 3: cv2.ROTATE_90_COUNTERCLOCKWISE}
-
-
-class Finds(Protocol):
-    """What a look needs of a detector."""
-
-    def detect(self, image: Image) -> list[Detection]:
-        """See :class:`~engines.analysis.detect.Detector`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,7 @@ class Look:
     mirrored: bool = False
     whole: bool = True
 
-    def detect(self, detector: Finds, image: Image) -> list[Detection]:
+    def detect(self, detector: FindsFaces, image: Image) -> list[Detection]:
         """What a detector finds this way.
 
         Args:

@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from engines.analysis.boxes import faces_of
-from engines.analysis.feed import Letterbox, picture_input, put_rgb, shapes_text
+from engines.analysis.feed import FrameFeed, shapes_text
+from engines.analysis.five import keypoints_of
 from engines.errors import EngineError
 from engines.faces import Detection, Image
 from engines.runtime.base import Network
@@ -31,9 +32,8 @@ class YoloFace:
     def __init__(self, network: Network, threshold: float = 0.5) -> None:
         self.network = network
         self._threshold = threshold
-        self._picture = picture_input(network, "a YOLOFace detector")
-        height, width = self._picture.shape[:2]
-        self._box = Letterbox(height, width)
+        self._feed = FrameFeed(network, "a YOLOFace detector", 0.0, 255.0)
+        height, width = self._feed.height, self._feed.width
         cells = sum(-(-height // stride) * -(-width // stride) for stride in _STRIDES)
         shapes = [spec.shape for spec in network.output_specs]
         shape = tuple(size for size in shapes[0] if size != 1) if len(shapes) == 1 else ()
@@ -61,13 +61,13 @@ class YoloFace:
         Returns:
             The faces, the largest first; none overlaps another much.
         """
-        scale = self._box.fill(image)
-        put_rgb(self._picture, self._box.picture, 0.0, 255.0)
+        scale = self._feed.fill(image)
         self.network.run()
         best = self._rows[np.flatnonzero(self._rows[:, 4] > self._threshold)].astype(np.float32)
         half = best[:, 2:4] / 2
         boxes = np.concatenate([best[:, :2] - half, best[:, :2] + half], 1)
-        return faces_of(boxes, best[:, 5:].reshape(-1, 5, 3)[:, :, :2], best[:, 4], scale)
+        keypoints = keypoints_of(best[:, 5:].reshape(-1, 5, 3)[:, :, :2])
+        return faces_of(boxes, keypoints, best[:, 4], scale)
 
     def close(self) -> None:
         """Frees the network."""

@@ -22,9 +22,9 @@ from engines.catalogue.entry import (
     Layout,
     Shapes,
 )
-from engines.catalogue.graph import DTYPES
 from engines.catalogue.urls import checked_https
 from engines.errors import EngineError, UsageError
+from engines.runtime.model.format import DTYPES
 
 BUILT_IN: Final = Path(__file__).parent / "models.toml"
 

@@ -1,4 +1,4 @@
-"""One writer at a time for a file in the models' folder, in whatever process."""
+"""One writer at a time for a file, in whatever process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def claimed(path: Path, tries: int = 1, wait: Callable[[float], None] = time.sle
     except OSError as error:
         text = error.strerror or str(error)
         raise UsageError(
-            f"{quoted(path.parent)} cannot be written: {text}.", "Choose another folder with --models."
+            f"{quoted(path.parent)} cannot be written: {text}.", "Make it writable, or choose another folder."
         ) from error
     with file:
         for trial in range(tries):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engines.catalogue.entry import Entry, Shapes
-from engines.catalogue.graph import DTYPES, Graph, Value
+from engines.catalogue.graph import Graph, Value
+from engines.runtime.model.format import DTYPES
 
 
 def fitting(graph: Graph, entries: Iterable[Entry]) -> tuple[Entry, ...]:

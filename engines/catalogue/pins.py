@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from engines.errors import UsageError
-from engines.files import open_regular, quoted
+from engines.files import open_regular, quoted, sha256_of
 
 LOCK_FILE: Final = "models.lock.json"
 _SEEN_FILE: Final = ".seen.json"
 _LARGEST: Final = 1 << 20
-_BLOCK: Final = 1 << 20
 _SUM: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -124,24 +122,6 @@ class Sums:
             return _read(self._path)
         except (ValueError, UsageError):
             return {}
-
-
-def sha256_of(path: Path) -> str:
-    """The sha256 of a file, 64 hexadecimal digits.
-
-    Raises:
-        UsageError: It cannot be read.
-    """
-    with open_regular(path, "a model") as file:
-        try:
-            digest = hashlib.sha256()
-            while block := file.read(_BLOCK):
-                digest.update(block)
-        except OSError as error:
-            raise UsageError(
-                f"{quoted(path)} cannot be read: {error.strerror or error}.", "Check the disk."
-            ) from error
-    return digest.hexdigest()
 
 
 def write_whole(path: Path, table: Mapping[str, Any]) -> None:

@@ -16,12 +16,11 @@ from typing import Final
 from engines.catalogue.claim import claimed
 from engines.catalogue.entry import Entry
 from engines.catalogue.graph import read_graph
-from engines.catalogue.pins import sha256_of
 from engines.catalogue.store import Held, Store
 from engines.catalogue.transfer import Failed, Limits, Progress, Transfer
 from engines.catalogue.urls import WrongAddress, checked_https, checked_mirror, is_loopback
 from engines.errors import DoppelcamError, EngineError, UsageError
-from engines.files import open_regular, quoted
+from engines.files import open_regular, quoted, sha256_of
 
 _SPARE: Final = 64 << 20
 """Bytes that have to stay free on the disk."""
@@ -158,7 +157,7 @@ class Puller:
     def _from(self, entry: Entry, url: str, target: Path, progress: Progress) -> Pulled:
         """Tries one address until it has the file or does not get on."""
         part = _part(target)
-        expected = self._expected(entry)
+        expected = self._store.expected(entry)
         transfer = Transfer(url, part, entry.size, expected is not None, self._limits, self._now)
         self._check_space((entry.size or 0) - _size_of(part))
         self._bring(transfer, part, progress)
@@ -195,7 +194,7 @@ class Puller:
 
     def _settle(self, entry: Entry, part: Path, target: Path, source: str) -> Pulled:
         """Checks a whole file and gives it its place. Raises Failed where it is not the model."""
-        actual, expected = sha256_of(part), self._expected(entry)
+        actual, expected = sha256_of(part), self._store.expected(entry)
         if expected is not None and actual != expected:
             raise Failed(f"its sha256 is {actual}, and not {expected} as expected")
         try:
@@ -208,10 +207,6 @@ class Puller:
         if expected is None:
             held = self._store.pin(held, source)
         return Pulled(held, source, expected is None)
-
-    def _expected(self, entry: Entry) -> str | None:
-        pin = self._store.pins.get(entry.file)
-        return entry.sha256 or (pin.sha256 if pin else None)
 
     def _check_space(self, needed: int) -> None:
         free = shutil.disk_usage(self._store.folder).free

@@ -115,7 +115,7 @@ class Store:
         path = self.folder / entry.file
         if path.is_file():
             return self._judged(entry, path, again)
-        return self._renamed().get(name) or Held(entry, "missing", expected=self._expected(entry))
+        return self._renamed().get(name) or Held(entry, "missing", expected=self.expected(entry))
 
     def all(self, again: bool = False) -> tuple[Held, ...]:
         """What there is of every model, in the catalogue's order.
@@ -130,7 +130,7 @@ class Store:
             if path.is_file():
                 held.append(self._judged(entry, path, again))
             else:
-                missing = Held(entry, "missing", expected=self._expected(entry))
+                missing = Held(entry, "missing", expected=self.expected(entry))
                 held.append(renamed.get(entry.name, missing))
         return tuple(held)
 
@@ -204,14 +204,19 @@ class Store:
                 found.setdefault(held.entry.name, held)
         return found
 
-    def _expected(self, entry: Entry) -> str | None:
+    def expected(self, entry: Entry) -> str | None:
+        """The sha256 that a model should have: the known one, else the pinned one, else None.
+
+        Raises:
+            UsageError: The list of pins is damaged.
+        """
         if entry.sha256:
             return entry.sha256
         pin = self.pins.get(entry.file)
         return pin.sha256 if pin else None
 
     def _judged(self, entry: Entry, path: Path, again: bool) -> Held:
-        expected, actual = self._expected(entry), self._sums.of(path, again)
+        expected, actual = self.expected(entry), self._sums.of(path, again)
         if expected is None:
             return Held(entry, "unpinned", path, None, actual)
         right = actual == expected or actual in entry.also

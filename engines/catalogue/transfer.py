@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from urllib.request import OpenerDirector, Request
 
 from engines.catalogue.urls import opener_for
+from engines.runtime.model.file import HEAD, stranger
 
 _BLOCK: Final = 1 << 18
 _AGENT: Final = "doppelcam"
@@ -162,18 +163,15 @@ class Transfer:
         start, total = self._placed(answer, start)
         self._check_size(total)
         self.resumed = start > 0
-        if not start:
+        block = _next_of(answer)
+        if block and not start:
+            _check_beginning(block)
             self._write_note(answer)
         done, most = start, total or self._size or self._limits.largest
         with self._part.open("ab" if start else "wb") as file:
             progress(done, total)
             mark, since = done, self._now()
-            while True:
-                block = _next_of(answer)
-                if not block:
-                    break
-                if done == 0:
-                    _check_beginning(block)
+            while block:
                 done += len(block)
                 if done > most:
                     self.forget()
@@ -184,6 +182,7 @@ class Transfer:
                     if done - mark < self._limits.stall_bytes:
                         raise Failed("the server is too slow", again=True)
                     mark, since = done, self._now()
+                block = _next_of(answer)
             file.flush()
             os.fsync(file.fileno())
         if total is not None and done < total:
@@ -259,12 +258,10 @@ def _next_of(answer: HTTPResponse) -> bytes:
 
 
 def _check_beginning(block: bytes) -> None:
-    """A model is binary: what begins like text is a page, whatever the server calls it."""
-    text = block[:64].lstrip().lower()
-    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<script")):
-        raise Failed("the server sends a web page instead of a model, perhaps a page to log in at")
-    if text.startswith(b"version https://git-lfs"):
-        raise Failed("the server sends a pointer of Git LFS instead of the file")
+    """What is plainly something else is not brought to its end, whatever the server calls it."""
+    kind = stranger(block[:HEAD])
+    if kind:
+        raise Failed(f"what the server sends is {kind}, not an ONNX model")
 
 
 def _distrusted(error: Exception) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numba import njit
 
@@ -106,13 +104,8 @@ def nearby(amount, at, corners):  # type: ignore[no-untyped-def]
     return chosen[:count]
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles every kernel here, or loads it from the disk, so that no live frame has to wait for it.
-
-    Args:
-        progress: Told what is being prepared.
-    """
-    progress("kernels of what hangs together")
+def warm_up() -> None:
+    """Compiles every kernel here, or loads it from the disk, so that no live frame has to wait for it."""
     level: Floats = np.zeros((4, 4), np.float32)
     texels: Array = np.zeros(1, np.int32)
     seek(level, level, texels, np.ones(3, np.float32), np.ones(2, np.int64), level.copy())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numba import njit
@@ -366,13 +365,8 @@ def learn(known, off, left, unusual, foreign, lower, texels, rates, states):  # 
             varies[i, j, k] += rate * (off[i, j, k] * off[i, j, k] - varies[i, j, k])
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles every kernel here, or loads it from the disk, so that no live frame has to wait for it.
-
-    Args:
-        progress: Told what is being prepared.
-    """
-    progress("kernels of what is before the face")
+def warm_up() -> None:
+    """Compiles every kernel here, or loads it from the disk, so that no live frame has to wait for it."""
     texels: Array = np.zeros(1, np.int32)
     corners: Array = np.zeros((1, 3), np.int32)
     values: Floats = np.ones((4, 4, 3), np.float32)

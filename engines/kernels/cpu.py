@@ -7,7 +7,6 @@ outside of the triangles is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numba import njit
@@ -229,12 +228,8 @@ def weigh(weights, values, out):  # type: ignore[no-untyped-def]
             out[k, i] = total
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles every kernel, or loads it from the disk, so that no live frame has to wait for it.
-
-    Args:
-        progress: Told what is being prepared.
-    """
+def warm_up() -> None:
+    """Compiles every kernel, or loads it from the disk, so that no live frame has to wait for it."""
     corners: Array = np.array([[0, 1, 2]], np.int32)
     xy: Floats = np.array([[0, 0], [0, 6], [6, 0]], np.float32)
     image: Image = np.zeros((8, 8, 3), np.uint8)
@@ -243,12 +238,7 @@ def warm_up(progress: Callable[[str], None]) -> None:
     # The canonical triangles are read-only, and to Numba that is another type.
     fixed = corners.copy()
     fixed.flags.writeable = False
-    jobs: list[tuple[str, Callable[[], None]]] = [
-        ("composite", lambda: composite(image, texture, xy, xy, np.ones((3, 4), np.float32), corners)),
-        ("interpolate", lambda: interpolate(np.zeros((8, 8, 2), np.float32), xy, xy, fixed)),
-        ("weigh", lambda: weigh(np.zeros((3, 3), np.float32), points, points.copy())),
-        ("facing", lambda: facing(points, fixed, points.copy(), np.zeros(3, np.float32))),
-    ]
-    for number, (name, job) in enumerate(jobs, 1):
-        progress(f"kernel {number}/{len(jobs)}: {name}")
-        job()
+    composite(image, texture, xy, xy, np.ones((3, 4), np.float32), corners)
+    interpolate(np.zeros((8, 8, 2), np.float32), xy, xy, fixed)
+    weigh(np.zeros((3, 3), np.float32), points, points.copy())
+    facing(points, fixed, points.copy(), np.zeros(3, np.float32))

@@ -23,6 +23,7 @@ from engines.kernels.vectors import (
     gather,
     joined,
     pick,
+    repeat,
     same,
     splat,
     vector,
@@ -128,9 +129,6 @@ def _samples(
 
 def _loop(builder: ir.IRBuilder, read: Two, size: int, arguments: Sequence[ir.Value]) -> None:
     blocks, target, source, stride, u, v, du, dv, u_high, v_high, *colours = arguments
-    entry, body, done = (
-        builder.block, builder.append_basic_block("samples"), builder.append_basic_block("done"),
-    )  # fmt: skip
     ramp = ir.Constant(vector(DOUBLE, BLOCK), [float(pixel) for pixel in range(BLOCK)])
     u, v = (
         builder.fadd(splat(builder, start, BLOCK), builder.fmul(ramp, splat(builder, by, BLOCK)))
@@ -142,27 +140,21 @@ def _loop(builder: ir.IRBuilder, read: Two, size: int, arguments: Sequence[ir.Va
         last = builder.sub(builder.fptosi(high, INT), INT(1))
         bounds.append((splat(builder, high, BLOCK), splat(builder, last, BLOCK)))
     scale, offset = gather(builder, colours[:3] * BLOCK), gather(builder, colours[3:] * BLOCK)
-    start = (blocks, target, u, v)
-    builder.branch(body)
 
-    builder.position_at_end(body)
-    state = [builder.phi(value.type) for value in start]
-    left, target, u, v = state
-    (across, right), (down, below) = (
-        _whole(builder, places, *bound) for places, bound in zip((u, v), bounds, strict=True)
-    )
-    found = _samples(builder, read, size, source, stride, across, down, right, below)
-    plain = builder.fadd(builder.fmul(found, scale, flags=_FAST), offset, flags=_FAST)
-    builder.store(plain, builder.inttoptr(target, plain.type.as_pointer()), align=4)
-    following = (
-        builder.sub(left, left.type(1)), builder.add(target, target.type(12 * BLOCK)),
-        builder.fadd(u, du), builder.fadd(v, dv),
-    )  # fmt: skip
-    for phi, first, then in zip(state, start, following, strict=True):
-        phi.add_incoming(first, entry)
-        phi.add_incoming(then, builder.block)
-    builder.cbranch(builder.icmp_signed(">", following[0], left.type(0)), body, done)
-    builder.position_at_end(done)
+    def turn(values: list[ir.Value]) -> Sequence[ir.Value]:
+        left, target, u, v = values
+        (across, right), (down, below) = (
+            _whole(builder, places, *bound) for places, bound in zip((u, v), bounds, strict=True)
+        )
+        found = _samples(builder, read, size, source, stride, across, down, right, below)
+        plain = builder.fadd(builder.fmul(found, scale, flags=_FAST), offset, flags=_FAST)
+        builder.store(plain, builder.inttoptr(target, plain.type.as_pointer()), align=4)
+        return (
+            builder.sub(left, left.type(1)), builder.add(target, target.type(12 * BLOCK)),
+            builder.fadd(u, du), builder.fadd(v, dv),
+        )  # fmt: skip
+
+    repeat(builder, (blocks, target, u, v), turn)
 
 
 def _sampler(read: Two, size: int):  # type: ignore[no-untyped-def]

@@ -17,15 +17,17 @@ from numba.extending import intrinsic
 from engines.kernels.vectors import (
     BYTE,
     INT,
-    LONG,
     SHORT,
+    before,
     clamp,
     joined,
     mix,
     pair,
     pick,
+    ramps,
+    repeat,
     same,
-    splat,
+    texels_at,
     vector,
     weights,
 )
@@ -37,13 +39,7 @@ BLOCK = 8
 def _texels(builder: ir.IRBuilder, texture: ir.Value, stride: ir.Value, u: ir.Value, v: ir.Value) -> ir.Value:
     """Bilinear samples: four numbers a pixel with six binary places."""
     pixels = u.type.count
-    shift = same(u.type, 16)
-    rows = builder.mul(builder.ashr(v, shift), splat(builder, builder.trunc(stride, INT), pixels))
-    offsets = builder.add(rows, builder.shl(builder.ashr(u, shift), same(u.type, 2)))
-    corners = [
-        builder.add(texture, builder.zext(builder.extract_element(offsets, INT(pixel)), LONG))
-        for pixel in range(pixels)
-    ]
+    corners = texels_at(builder, texture, stride, u, v)
     upper = joined(builder, [pair(builder, corner) for corner in corners])
     lower = joined(builder, [pair(builder, builder.add(corner, stride)) for corner in corners])
     six = same(upper.type, 6)
@@ -82,32 +78,18 @@ def _blend(
 def _run(builder: ir.IRBuilder, pixels: int, arguments: Sequence[ir.Value]) -> None:
     """A loop that blends ``pixels`` at a time, the last ones behind a mask."""
     count, target, texture, stride, u, v, du, dv, u_high, v_high = arguments
-    entry, body, done = (
-        builder.block, builder.append_basic_block("pixels"), builder.append_basic_block("done"),
-    )  # fmt: skip
-    ramp = ir.Constant(vector(INT, pixels), list(range(pixels)))
-    u, v = (
-        builder.add(splat(builder, start, pixels), builder.mul(ramp, splat(builder, by, pixels)))
-        for start, by in ((u, du), (v, dv))
-    )
-    du, dv = (splat(builder, builder.mul(by, INT(pixels)), pixels) for by in (du, dv))
-    start = (builder.trunc(count, INT), target, u, v)
-    builder.branch(body)
+    (u, v), (du, dv) = ramps(builder, pixels, (u, v), (du, dv))
 
-    builder.position_at_end(body)
-    state = [builder.phi(value.type) for value in start]
-    left, target, u, v = state
-    inside = builder.icmp_signed(">", splat(builder, left, pixels), ramp)
-    _blend(builder, target, texture, stride, clamp(builder, u, u_high), clamp(builder, v, v_high), inside)
-    following = (
-        builder.sub(left, INT(pixels)), builder.add(target, target.type(3 * pixels)),
-        builder.add(u, du), builder.add(v, dv),
-    )  # fmt: skip
-    for phi, first, then in zip(state, start, following, strict=True):
-        phi.add_incoming(first, entry)
-        phi.add_incoming(then, builder.block)
-    builder.cbranch(builder.icmp_signed(">", following[0], INT(0)), body, done)
-    builder.position_at_end(done)
+    def turn(values: list[ir.Value]) -> Sequence[ir.Value]:
+        left, target, u, v = values
+        inside = before(builder, left, pixels)
+        _blend(builder, target, texture, stride, clamp(builder, u, u_high), clamp(builder, v, v_high), inside)
+        return (
+            builder.sub(left, INT(pixels)), builder.add(target, target.type(3 * pixels)),
+            builder.add(u, du), builder.add(v, dv),
+        )  # fmt: skip
+
+    repeat(builder, (builder.trunc(count, INT), target, u, v), turn)
 
 
 def _span(pixels: int):  # type: ignore[no-untyped-def]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numba import njit
 
@@ -49,12 +47,7 @@ def upright_edges(image, x, y, step_x, step_y, rows, columns):  # type: ignore[n
     return float(total) / (rows * (columns - 1))
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles the kernel, or loads it from the disk, so that no live frame has to wait for it.
-
-    Args:
-        progress: Told what is being prepared.
-    """
-    progress("kernel of lids")
+def warm_up() -> None:
+    """Compiles the kernel, or loads it from the disk, so that no live frame has to wait for it."""
     picture: Floats = np.zeros((4, 4, 3), np.float32)
     upright_edges(picture, 0.0, 0.0, 1.0, 0.0, 2, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -97,13 +96,8 @@ def moments(live, face, mask, step, sums):  # type: ignore[no-untyped-def]
                 sums[10 + c] += w * b * b
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles what masks and measures, or loads it from the disk.
-
-    Args:
-        progress: Told what is being prepared.
-    """
-    progress("kernel 3/3: mask")
+def warm_up() -> None:
+    """Compiles what masks and measures, or loads it from the disk."""
     mask: Floats = np.zeros((4, 4), np.float32)
     picture: Floats = np.zeros((4, 4, 3), np.float32)
     sums: Array = np.zeros(MOMENTS)

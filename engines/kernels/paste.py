@@ -8,7 +8,6 @@ frame's size is made on the way, and what the mask leaves at nought is not looke
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -198,13 +197,8 @@ def paste(image, texture, affine, limits):  # type: ignore[no-untyped-def]
             lay_blocks(count, pixel, source, stride, u, v, du, dv, u_high, v_high)
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles what pastes, or loads it from the disk.
-
-    Args:
-        progress: Told what is being prepared.
-    """
-    progress("kernel 2/3: paste")
+def warm_up() -> None:
+    """Compiles what pastes, or loads it from the disk."""
     face: Floats = np.zeros((8, 8, 3), np.float32)
     mask: Floats = np.ones((8, 8), np.float32)
     image: Image = np.zeros((8, 8, 3), np.uint8)

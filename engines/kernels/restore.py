@@ -5,7 +5,6 @@ Conventions as in :mod:`engines.kernels.cpu`. The pictures are those of the rest
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -70,13 +69,8 @@ def carry(difference, then, now, out):  # type: ignore[no-untyped-def]
             out[y, x, 3] = 0
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles what keeps changes, or loads it from the disk.
-
-    Args:
-        progress: Told what is being prepared.
-    """
-    progress("kernels: restorer")
+def warm_up() -> None:
+    """Compiles what keeps changes, or loads it from the disk."""
     picture: Image = np.zeros((4, 4, 3), np.uint8)
     shown: Floats = np.ones((4, 4), np.float32)
     out: Array = np.zeros((4, 4, 4), np.int16)

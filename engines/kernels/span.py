@@ -14,7 +14,21 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from engines.kernels.vectors import BYTE, FLOAT, INT, LONG, clamp, gather, pair, pick, splat, vector
+from engines.kernels.vectors import (
+    BYTE,
+    FLOAT,
+    INT,
+    before,
+    clamp,
+    gather,
+    pair,
+    pick,
+    ramps,
+    repeat,
+    same,
+    texels_at,
+    vector,
+)
 
 _FAST = ("contract",)
 BLOCK = 4
@@ -42,21 +56,14 @@ def _row(builder: ir.IRBuilder, corners: Sequence[ir.Value]) -> list[ir.Value]:
 
 def _fraction(builder: ir.IRBuilder, coordinate: ir.Value) -> ir.Value:
     lanes = coordinate.type.count
-    low = builder.and_(coordinate, ir.Constant(coordinate.type, [0xFFFF] * lanes))
+    low = builder.and_(coordinate, same(coordinate.type, 0xFFFF))
     return builder.fmul(builder.sitofp(low, vector(FLOAT, lanes)), _floats(1 / FIXED, lanes))
 
 
 def _texels(builder: ir.IRBuilder, texture: ir.Value, stride: ir.Value, u: ir.Value, v: ir.Value) -> ir.Value:
     """Bilinear samples of a four-channel texture, one per lane of u and v: four floats each, 0…255."""
     pixels = u.type.count
-    shift = ir.Constant(u.type, [16] * pixels)
-    stride_lanes = splat(builder, builder.trunc(stride, INT), pixels)
-    rows = builder.mul(builder.ashr(v, shift), stride_lanes)
-    offsets = builder.add(rows, builder.shl(builder.ashr(u, shift), ir.Constant(u.type, [2] * pixels)))
-    corners = [
-        builder.add(texture, builder.zext(builder.extract_element(offsets, INT(pixel)), LONG))
-        for pixel in range(pixels)
-    ]
+    corners = texels_at(builder, texture, stride, u, v)
     upper = _row(builder, corners)
     lower = _row(builder, [builder.add(corner, stride) for corner in corners])
     down, right = _fraction(builder, v), _fraction(builder, u)
@@ -100,40 +107,23 @@ def _run(builder: ir.IRBuilder, pixels: int, arguments: Sequence[ir.Value]) -> N
     count, target, texture, stride, u, v, du, dv, u_high, v_high = arguments[:10]
     gain, step = gather(builder, arguments[10:14]), gather(builder, arguments[14:18])
     lanes = range(4 * pixels)
-    entry, body, done = (
-        builder.block,
-        builder.append_basic_block("pixels"),
-        builder.append_basic_block("done"),
-    )
-    ramp = ir.Constant(vector(INT, pixels), list(range(pixels)))
-    u, v = (
-        builder.add(splat(builder, start, pixels), builder.mul(ramp, splat(builder, by, pixels)))
-        for start, by in ((u, du), (v, dv))
-    )
-    du, dv = (splat(builder, builder.mul(by, INT(pixels)), pixels) for by in (du, dv))
+    (u, v), (du, dv) = ramps(builder, pixels, (u, v), (du, dv))
     gain, step = (pick(builder, four, [lane % 4 for lane in lanes]) for four in (gain, step))
     ahead = ir.Constant(step.type, [float(lane // 4) for lane in lanes])
     gain = builder.fadd(gain, builder.fmul(step, ahead, _FAST), _FAST)
     step = builder.fmul(step, _floats(float(pixels), 4 * pixels))
-    start = (builder.trunc(count, INT), target, u, v, gain)
-    builder.branch(body)
 
-    builder.position_at_end(body)
-    state = [builder.phi(value.type) for value in start]
-    left, target, u, v, gain = state
-    inside = builder.icmp_signed(">", splat(builder, left, pixels), ramp)
-    _shade(
-        builder, target, texture, stride, clamp(builder, u, u_high), clamp(builder, v, v_high), gain, inside
-    )  # fmt: skip
-    following = (
-        builder.sub(left, INT(pixels)), builder.add(target, target.type(3 * pixels)),
-        builder.add(u, du), builder.add(v, dv), builder.fadd(gain, step),
-    )  # fmt: skip
-    for phi, first, then in zip(state, start, following, strict=True):
-        phi.add_incoming(first, entry)
-        phi.add_incoming(then, builder.block)
-    builder.cbranch(builder.icmp_signed(">", following[0], INT(0)), body, done)
-    builder.position_at_end(done)
+    def turn(values: list[ir.Value]) -> Sequence[ir.Value]:
+        left, target, u, v, gain = values
+        inside = before(builder, left, pixels)
+        u_in, v_in = clamp(builder, u, u_high), clamp(builder, v, v_high)
+        _shade(builder, target, texture, stride, u_in, v_in, gain, inside)
+        return (
+            builder.sub(left, INT(pixels)), builder.add(target, target.type(3 * pixels)),
+            builder.add(u, du), builder.add(v, dv), builder.fadd(gain, step),
+        )  # fmt: skip
+
+    repeat(builder, (builder.trunc(count, INT), target, u, v, gain), turn)
 
 
 def _span(pixels: int):  # type: ignore[no-untyped-def]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -83,3 +83,68 @@ def weights(builder: ir.IRBuilder, coordinate: ir.Value, lanes: int) -> ir.Value
     return pick(
         builder, builder.trunc(part, vector(SHORT, pixels)), [lane // lanes for lane in range(lanes * pixels)]
     )
+
+
+def ramps(
+    builder: ir.IRBuilder, pixels: int, starts: Sequence[ir.Value], steps: Sequence[ir.Value]
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Whole numbers that grow along a row, of so many pixels side by side.
+
+    Args:
+        builder: LLVM's.
+        pixels: How many.
+        starts: Each number at the first of them.
+        steps: How much each grows from one pixel to the next.
+
+    Returns:
+        Each number at every pixel, and what it grows by to as many pixels further on.
+    """
+    ahead = ir.Constant(vector(INT, pixels), list(range(pixels)))
+    first = [
+        builder.add(splat(builder, start, pixels), builder.mul(ahead, splat(builder, step, pixels)))
+        for start, step in zip(starts, steps, strict=True)
+    ]
+    return first, [splat(builder, builder.mul(step, INT(pixels)), pixels) for step in steps]
+
+
+def before(builder: ir.IRBuilder, left: ir.Value, pixels: int) -> ir.Value:
+    """Which of so many pixels lie before the end of a row, of which so many are left."""
+    ahead = ir.Constant(vector(INT, pixels), list(range(pixels)))
+    return builder.icmp_signed(">", splat(builder, left, pixels), ahead)
+
+
+def texels_at(
+    builder: ir.IRBuilder, texture: ir.Value, stride: ir.Value, u: ir.Value, v: ir.Value
+) -> list[ir.Value]:
+    """Addresses of the texels of four bytes at some 16.16 places, rounded down, one per lane of u and v."""
+    pixels, whole = u.type.count, same(u.type, 16)
+    rows = builder.mul(builder.ashr(v, whole), splat(builder, builder.trunc(stride, INT), pixels))
+    offsets = builder.add(rows, builder.shl(builder.ashr(u, whole), same(u.type, 2)))
+    return [
+        builder.add(texture, builder.zext(builder.extract_element(offsets, INT(pixel)), LONG))
+        for pixel in range(pixels)
+    ]
+
+
+def repeat(
+    builder: ir.IRBuilder, start: Sequence[ir.Value], turn: Callable[[list[ir.Value]], Sequence[ir.Value]]
+) -> None:
+    """A loop that runs at least once, and as long as the first of its values is above nought.
+
+    Args:
+        builder: LLVM's; stands behind the loop afterwards.
+        start: The values of the first turn.
+        turn: Writes one turn with its values, and gives those of the next.
+    """
+    entry = builder.block
+    body, done = builder.append_basic_block("turn"), builder.append_basic_block("done")
+    builder.branch(body)
+    builder.position_at_end(body)
+    values = [builder.phi(value.type) for value in start]
+    following = turn(values)
+    for phi, first, then in zip(values, start, following, strict=True):
+        phi.add_incoming(first, entry)
+        phi.add_incoming(then, builder.block)
+    left = following[0]
+    builder.cbranch(builder.icmp_signed(">", left, left.type(0)), body, done)
+    builder.position_at_end(done)

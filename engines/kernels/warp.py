@@ -7,8 +7,6 @@ border of the frame its last pixels go on. Conventions as in :mod:`engines.kerne
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numba import njit
 
@@ -225,13 +223,8 @@ def sample(picture: Array, back: Array, out: Floats, scale: float) -> None:
     _sampled(picture, _SHORTS, back, out, np.full(3, scale * PLACES, np.float32), np.zeros(3, np.float32))
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles what crops, or loads it from the disk.
-
-    Args:
-        progress: Told what is being prepared.
-    """
-    progress("kernel 1/3: crop")
+def warm_up() -> None:
+    """Compiles what crops, or loads it from the disk."""
     image: Image = np.zeros((8, 8, 3), np.uint8)
     one, zero = np.ones(3, np.float32), np.zeros(3, np.float32)
     planar: Floats = np.zeros((3, 4, 4), np.float32)

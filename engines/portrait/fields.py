@@ -27,7 +27,7 @@ FIELDS: Final = (
 """What of a :class:`HeadState` bends the mesh; each has one displacement per vertex."""
 
 _JAW_ANGLE: Final = 0.3
-_CHIN: Final = (152, 148, 377, 176, 400, 175, 171, 396, 199, 208, 428, 200)
+CHIN: Final = (152, 148, 377, 176, 400, 175, 171, 396, 199, 208, 428, 200)
 _NOSE: Final = (1, 2, 4, 5, 6, 195, 197, 168, 98, 327, 97, 326, 48, 278, 49, 279, 129, 358)
 _CHEEKS: Final = (50, 280, 101, 330, 36, 266)
 _FOREHEAD: Final = (10, 338, 297, 332, 284, 251, 21, 54, 103, 67, 109, 162, 389)
@@ -35,7 +35,7 @@ _FOREHEAD: Final = (10, 338, 297, 332, 284, 251, 21, 54, 103, 67, 109, 162, 389)
 _LIPS: Final = (*LIPS_OUTER, *LIPS_INNER, *LIPS_BETWEEN[0], *LIPS_BETWEEN[1])
 _EYES: Final = tuple(i for rings in (RIGHT_EYE_RINGS, LEFT_EYE_RINGS) for ring in rings for i in ring)
 
-CONTROLS: Final = tuple(sorted({*_LIPS, *_CHIN, *_CHEEKS, *_NOSE, *RIGHT_BROW, *LEFT_BROW} - {*_EYES}))
+CONTROLS: Final = tuple(sorted({*_LIPS, *CHIN, *_CHEEKS, *_NOSE, *RIGHT_BROW, *LEFT_BROW} - {*_EYES}))
 """Vertices that can be pulled one by one; the rest of the face goes along."""
 
 
@@ -65,7 +65,7 @@ def fields_of(own: Array, corners: Array, breaths: Array) -> Array:
     out = np.zeros((len(FIELDS), len(own), 3))
     near, inside, far, upper_oval = _near(own, corners)
     for given, fixed in (
-        (_mouth_fields(own), _unique(_LIPS, _CHIN, _NOSE, _CHEEKS, _EYES, upper_oval, far)),
+        (_mouth_fields(own), _unique(_LIPS, CHIN, _NOSE, _CHEEKS, _EYES, upper_oval, far)),
         (_brow_fields(own), _unique(RIGHT_BROW, LEFT_BROW, _EYES, _FOREHEAD, _NOSE[:8], _LIPS, OVAL, far)),
     ):
         which = [FIELDS.index(name) for name in given]
@@ -79,7 +79,7 @@ def fields_of(own: Array, corners: Array, breaths: Array) -> Array:
 
 def _mouth_fields(own: Array) -> dict[str, Array]:
     """Displacements (vertices, 3) of lips and chin; the rest of each is zero."""
-    chin = list(_CHIN)
+    chin = list(CHIN)
     names = ("jaw", "press", "smile", "pucker", "lip")
     jaw, press, smile, pucker, lip = (np.zeros_like(own) for _ in names)
     hinge = own[[234, 454]].mean(0)

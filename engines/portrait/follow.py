@@ -21,8 +21,8 @@ from engines.analysis.topology import (
     RIGHT_BROW,
 )
 from engines.faces import Array, Floats
-from engines.portrait.fields import CONTROLS, columns
-from engines.portrait.mesh import RELIEF
+from engines.portrait.fields import CHIN, CONTROLS, columns
+from engines.portrait.mesh import RELIEF, upright
 from engines.portrait.neutral import Neutral, Reading, read_face
 from engines.portrait.state import HeadState
 
@@ -91,16 +91,15 @@ class Follower:
     def __init__(self, picture: Floats) -> None:
         own = read_face(picture)
         self._shape = own.shape
-        across = picture[263, :2] - picture[33, :2]
-        angle = float(np.arctan2(across[1], across[0]))
-        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         # Offsets in cm of the canonical face become those of the mesh's own frame.
         back = own.turn / own.scale / float(np.ptp(picture[:POINTS, 0]))
-        self._back = np.concatenate([back[:, :2] @ turn, back[:, 2:] * RELIEF], axis=1)
+        self._back = np.concatenate(
+            [back[:, :2] @ upright(picture.astype(np.float64)), back[:, 2:] * RELIEF], axis=1
+        )
         self._neutral: Neutral | None = None
         self._last, self._share = REST, 0.0
         lips = sorted({v for ring in _LIP_RINGS for v in ring})
-        self._mouth = np.isin(CONTROLS, [*lips, 152, 148, 377, 176, 400, 175, 171, 396, 199, 208, 428, 200])
+        self._mouth = np.isin(CONTROLS, [*lips, *CHIN])
         self._brows = np.isin(CONTROLS, [*RIGHT_BROW, *LEFT_BROW])
         self._rings = [
             tuple(np.searchsorted(CONTROLS, side) for side in columns(ring)) for ring in _LIP_RINGS

@@ -61,12 +61,10 @@ class PortraitMesh:
 
     def __init__(self, landmarks: Floats) -> None:
         points = landmarks[:POINTS].astype(np.float64)
-        across = points[263, :2] - points[33, :2]
-        angle = np.arctan2(across[1], across[0])
         self.width = float(np.ptp(points[:, 0]))
         ears = (points[234] + points[454]) / 2
         self.pivot = np.array([ears[0], ears[1] * 0.35 + points[13, 1] * 0.65])
-        self.turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        self.turn = upright(points)
         own = np.empty((POINTS, 3))
         own[:, :2] = (points[:, :2] - self.pivot) @ self.turn / self.width
         own[:, 2] = (points[:, 2] - ears[2]) * (RELIEF / self.width)
@@ -141,6 +139,13 @@ class PortraitMesh:
         turned = head @ _rotation(state.yaw, state.pitch, state.roll).T
         scale = state.zoom / (1 + turned[:, 2:] / _CAMERA)
         return np.asarray(turned[:, :2] * scale + (state.x, state.y))
+
+
+def upright(points: Array) -> Array:
+    """(2, 2) float64: from the axes of a face, which its eyes' outer corners say, to those of the picture."""
+    across = points[263, :2] - points[33, :2]
+    angle = np.arctan2(across[1], across[0])
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
 def _rotation(yaw: float, pitch: float, roll: float) -> Array:

@@ -24,6 +24,7 @@ from engines.errors import EngineError
 from engines.faces import Array, Face, Floats, Image
 from engines.kernels import restore as kernels
 from engines.kernels.mask import feather_convex
+from engines.kernels.ready import make_ready
 from engines.kernels.warp import Warp, inverse, rescale, sample
 from engines.restore.ways import Never, Rarely
 from engines.runtime.device import CPU, Device
@@ -104,7 +105,7 @@ class Restorer:
         """
         if self._strength <= 0:
             return
-        kernels.warm_up(progress)
+        make_ready(progress, kernels)
         what = "a restorer of faces"
         network = PictureNetwork(
             self._path, self._contracts[0], self._device, what, progress, weight=_LIKENESS

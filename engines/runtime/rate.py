@@ -37,11 +37,6 @@ def warm_up(network: Network, runs: int = 3, now_ns: Callable[[], int] = time.pe
     return statistics.median(taken) / 1e6
 
 
-def expected_rate(network: Network, runs: int = 3, now_ns: Callable[[], int] = time.perf_counter_ns) -> float:
-    """Frames a second that a network alone would give; see :func:`warm_up`."""
-    return 1000 / max(warm_up(network, runs, now_ns), 1e-3)
-
-
 def slow_advice(engine: str, ms: float, fps: float, device: str, instead: str = "mesh") -> str:
     """What to say in advance of an engine that cannot keep the rate.
 

@@ -1,7 +1,4 @@
-"""Inputs and outputs found by rank and shape, and what is put for dimensions that a model leaves free.
-
-Names differ by who exported a file, so nothing is found by a name.
-"""
+"""What is put for dimensions that a model leaves free."""
 
 from __future__ import annotations
 
@@ -9,95 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engines.errors import EngineError
-from engines.runtime.base import TensorSpec
-from engines.runtime.model.format import Dim, GraphInput
-
-Wanted = Sequence[int | None]
-"""A shape that is looked for; None stands for any size."""
-
-
-def find_input(
-    specs: Sequence[TensorSpec],
-    *,
-    rank: int | None = None,
-    shape: Wanted | None = None,
-    dtype: str | None = None,
-    network: str = "The network",
-) -> int:
-    """The number of the one input that looks so.
-
-    Args:
-        specs: Those there are.
-        rank: How many dimensions it has.
-        shape: Its shape; None for any size.
-        dtype: NumPy's name of its type.
-        network: What to call it in a message.
-
-    Raises:
-        EngineError: None looks so, or several do; the sentence lists what was found and what was expected.
-    """
-    return _find(specs, "input", rank, shape, dtype, network)
-
-
-def find_output(
-    specs: Sequence[TensorSpec],
-    *,
-    rank: int | None = None,
-    shape: Wanted | None = None,
-    dtype: str | None = None,
-    network: str = "The network",
-) -> int:
-    """The number of the one output that looks so; as :func:`find_input`."""
-    return _find(specs, "output", rank, shape, dtype, network)
-
-
-def _find(
-    specs: Sequence[TensorSpec],
-    kind: str,
-    rank: int | None,
-    shape: Wanted | None,
-    dtype: str | None,
-    network: str,
-) -> int:
-    found = [number for number, spec in enumerate(specs) if _fits(spec, rank, shape, dtype)]
-    if len(found) == 1:
-        return found[0]
-    wanted = " ".join(
-        part
-        for part in (
-            dtype or "",
-            shown_shape(shape) if shape is not None else "",
-            f"of rank {rank}" if rank is not None and shape is None else "",
-        )
-        if part
-    )
-    several = f"{len(found)} such" if found else "none"
-    raise EngineError(
-        f"{network} should have one {kind} {wanted or 'only'} and has {several}: its {kind}s are {listed(specs)}.",
-        "Give a model of the kind that this is for.",
-    )
-
-
-def _fits(spec: TensorSpec, rank: int | None, shape: Wanted | None, dtype: str | None) -> bool:
-    if rank is not None and len(spec.shape) != rank:
-        return False
-    if dtype is not None and spec.dtype != dtype:
-        return False
-    if shape is None:
-        return True
-    return len(shape) == len(spec.shape) and all(
-        wanted in (None, size) for wanted, size in zip(shape, spec.shape, strict=True)
-    )
+from engines.runtime.model.format import Declared, Dim
 
 
 def shown_shape(shape: Sequence[Dim]) -> str:
     """A shape for a message: ``1×3×128×128``, with a name or ``?`` for what is free."""
     return "×".join(str(dim) if dim is not None else "?" for dim in shape) or "scalar"
-
-
-def listed(specs: Sequence[TensorSpec]) -> str:
-    """Inputs or outputs for a message."""
-    return ", ".join(f"{spec.name} {spec.dtype} {shown_shape(spec.shape)}" for spec in specs) or "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +29,7 @@ class Sizes:
     shapes: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
-def fixed_shapes(declared: Sequence[GraphInput], sizes: Sizes, name: str) -> dict[str, tuple[int, ...]]:
+def fixed_shapes(declared: Sequence[Declared], sizes: Sizes, name: str) -> dict[str, tuple[int, ...]]:
     """Shapes of all inputs, with every free dimension filled in.
 
     Args:
@@ -143,7 +57,7 @@ def fixed_shapes(declared: Sequence[GraphInput], sizes: Sizes, name: str) -> dic
     }
 
 
-def _given(one: GraphInput, given: Sequence[int], name: str) -> tuple[int, ...]:
+def _given(one: Declared, given: Sequence[int], name: str) -> tuple[int, ...]:
     declared = one.shape or ()
     if len(given) != len(declared) or any(
         size < 1 or (isinstance(dim, int) and dim != size) for dim, size in zip(declared, given, strict=False)
@@ -155,7 +69,7 @@ def _given(one: GraphInput, given: Sequence[int], name: str) -> tuple[int, ...]:
     return tuple(given)
 
 
-def _filled(one: GraphInput, sizes: Sizes, name: str) -> tuple[int, ...]:
+def _filled(one: Declared, sizes: Sizes, name: str) -> tuple[int, ...]:
     declared = one.shape or ()
     free = [number for number, dim in enumerate(declared) if not isinstance(dim, int)]
     picture = len(declared) == 4 and len(set(free) - {0}) == 2
@@ -174,9 +88,7 @@ def _filled(one: GraphInput, sizes: Sizes, name: str) -> tuple[int, ...]:
     return tuple(filled)
 
 
-def overrides(
-    declared: Sequence[GraphInput], fixed: Mapping[str, Sequence[int]], name: str
-) -> dict[str, int]:
+def overrides(declared: Sequence[Declared], fixed: Mapping[str, Sequence[int]], name: str) -> dict[str, int]:
     """What each named free dimension is set to.
 
     Raises:

@@ -15,6 +15,7 @@ from realtime.audio.base import CHANNELS, RATE, AudioBlock, Samples
 from realtime.clock import Clock, StopFlag
 
 if TYPE_CHECKING:
+    from av.audio.frame import AudioFrame
     from av.container import InputContainer
 
 _BLOCK: Final = RATE // 100
@@ -178,7 +179,3 @@ def _blocks(container: InputContainer, size: int | None) -> Iterator[Samples]:
 
 def _as_samples(frame: AudioFrame) -> Samples:
     return np.ascontiguousarray(frame.to_ndarray().reshape(-1, CHANNELS), np.float32)
-
-
-if TYPE_CHECKING:
-    from av.audio.frame import AudioFrame

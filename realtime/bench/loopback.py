@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from engines.errors import DeviceError, UsageError
+from realtime import child
 from realtime.bench.measure import Task
 from realtime.bench.reader import FROM_INPUT
 from realtime.bench.result import Result
@@ -159,14 +158,12 @@ def _stream(task: Task) -> Target | None:
 
 
 def _start(picture: Path, device: str, stream: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "realtime.bench.reader", str(picture)]
+    command = [*child.PYTHON, "realtime.bench.reader", str(picture)]
     command += [FROM_INPUT] if stream else [device] if device else []
-    paths = os.pathsep.join(path or os.curdir for path in sys.path)
     # This very Python, and no shell.
     reader = subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.PIPE if stream else subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=child.environment(),
     )  # fmt: skip
     if stream and reader.stdin is not None:
         with contextlib.suppress(OSError):

@@ -59,7 +59,6 @@ POINTS: Final = (
     Point("swap", "colours", "engines.swap.neural.colour", "ColourMatch.match"),
     Point("swap", "restorer", "engines.restore.restorer", "Restorer.bake"),
     Point("swap", "baking", "engines.swap.neural.paste", "Baker.bake"),
-    Point("swap", "restorer", "engines.restore.restorer", "Restorer.bake"),
     Point("blend", "paste", "engines.swap.neural.neural", "paint"),
     Point("blend", "openings", "engines.swap.mesh.openings", "Openings.put"),
     Point("blend", "composite", "engines.kernels.cpu", "composite"),

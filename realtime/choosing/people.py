@@ -14,7 +14,7 @@ from engines.errors import UsageError
 from engines.faces import Floats
 from engines.runtime.device import Device
 from realtime.choosing.recognise import Recogniser
-from realtime.choosing.select import Choice, Known, Selector
+from realtime.choosing.select import RECOGNISES, Choice, Known, Selector
 from realtime.settings.config import Config
 
 
@@ -60,15 +60,16 @@ def make_selector(
         EngineError: That network is not there, or is none.
     """
     path = embedder_of(config, store)
-    if path is None:
-        return Selector(_choice(config), config.max_faces), None
+    choice = _choice(config)
+    if path is None or choice not in RECOGNISES:
+        return Selector(choice, config.max_faces), None
     people: Sequence[Floats] = ()
     if config.person:
         people = _look_at(path, device, [[pair.live] for pair in config.person])
     elif config.reference:
         people = _look_at(path, device, [config.reference])
     known = Known(Recogniser(seen), people, config.reference_distance)
-    return Selector(_choice(config), config.max_faces, known), lambda: open_embedder(path, device)
+    return Selector(choice, config.max_faces, known), lambda: open_embedder(path, device)
 
 
 def _choice(config: Config) -> Choice:

@@ -66,9 +66,9 @@ class Places:
     def __init__(
         self,
         count: int,
-        people: Sequence[Floats] = (),
-        limit: float = 0.6,
-        recogniser: Recogniser | None = None,
+        people: Sequence[Floats],
+        limit: float,
+        recogniser: Recogniser | None,
     ) -> None:
         self._count = 0 if people else count
         self._fixed = bool(people)

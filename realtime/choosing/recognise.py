@@ -6,6 +6,7 @@ nothing to doubt one in two seconds for each face.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -16,6 +17,8 @@ from engines.analysis.align import five_points
 from engines.errors import EngineError
 from engines.faces import Face, Floats, Image
 from realtime.tracking.continuity import ALIKE, likeness, look_of
+
+log = logging.getLogger(__name__)
 
 _SELDOM_NS: Final = 2_000_000_000
 _OFTEN_NS: Final = 200_000_000
@@ -83,6 +86,7 @@ class Recogniser:
     def __init__(self, seen: Callable[[], None] = lambda: None) -> None:
         self._seen = seen
         self._known: dict[int, _Known] = {}
+        self._failed = ""
         self.looks = 0
         """How often the network ran."""
 
@@ -121,8 +125,12 @@ class Recogniser:
         self._seen()
         try:
             who = network.identity(image, face.points)
-        except EngineError:
-            # A face that cannot be aligned tells nothing; the next look may.
+        except EngineError as error:
+            # A face that cannot be aligned tells nothing; the next look may. But a network that always fails would
+            # leave everybody unknown and say nothing.
+            if str(error) != self._failed:
+                self._failed = str(error)
+                log.warning("A face could not be looked at: %s", error)
             return
         known.looks += 1
         known.look = Look(who, self.looks)

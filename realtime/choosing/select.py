@@ -14,7 +14,8 @@ from realtime.choosing.recognise import Recogniser, SeesWho
 
 Choice = Literal["largest", "center", "owner", "reference"]
 
-CHOICES: Final = ("largest", "center", "owner", "reference")
+RECOGNISES: Final = ("owner", "reference")
+"""Choices in which it matters who somebody is; the others go by place and size alone."""
 
 DISTANCE: Final = 0.6
 """Distance of two identities up to which they are one person's, where nobody says otherwise."""
@@ -58,7 +59,7 @@ class Selector:
         self._choice = choice
         people = known.people if known and choice == "reference" else ()
         self._count = len(people) or count
-        self._recogniser = known.recogniser if known and choice in ("owner", "reference") else None
+        self._recogniser = known.recogniser if known and choice in RECOGNISES else None
         self._places = Places(count, people, known.distance if known else DISTANCE, self._recogniser)
         self._last: set[int] = set()
 

@@ -9,7 +9,7 @@ import platform
 from rich.text import Text
 
 from realtime import __version__
-from realtime.check import Check, State
+from realtime.doctor.check import Check, State
 from realtime.doctor.doctor import examine
 from realtime.show import clean, stderr, stdout, table
 

@@ -7,11 +7,8 @@ import json
 import os
 import shutil
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from engines.catalogue.claim import claimed
@@ -25,6 +22,7 @@ from engines.runtime.trt.fp16 import Precision
 from engines.runtime.trt.key import Target, targets_of
 from engines.runtime.trt.plans import Held, Note, PlanStore, parts_of
 from realtime.cli.parser import given_flags
+from realtime.cli.progress import Building
 from realtime.settings.config import DEMO
 from realtime.settings.load import load
 from realtime.show import clean, facts, short_path, stderr, stdout, table
@@ -39,7 +37,6 @@ _STATES: Final = {
 }
 _PORTRAITS: Final = (*DEMO.face, PACKAGED)
 """Whose faces a plan is compared with the model on: those that ship with the program."""
-_QUARTER: Final = 4
 
 
 def main(args: argparse.Namespace) -> int:
@@ -83,7 +80,7 @@ def _count(flag: str, text: str) -> int:
 
 def _build(maker: Maker, store: PlanStore, wish: Wish, again: bool, as_json: bool) -> int:
     console = stderr()
-    with _Showing(wish.model, console) as progress:
+    with Building(Path(wish.model).name, console) as progress:
         progress("running the model on the CPU, to compare with", None)
         job = maker.job(wish)
         built = build(job, store, progress, again)
@@ -205,44 +202,3 @@ def _document(note: Note) -> dict[str, Any]:
         "cuda": target.cuda, "layers": note.layers, "seconds": note.seconds, "built": note.built,
         "verdict": note.verdict.as_json() if note.verdict else None,
     }  # fmt: skip
-
-
-class _Showing:
-    """Shows how far a build is, on stderr: a bar on a terminal, a line now and then in a log."""
-
-    def __init__(self, name: str, console: Console) -> None:
-        self._name, self._console, self._said = Path(name).name, console, ""
-        self._bar: Progress | None = None
-        if console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=console,
-                transient=True,
-            )
-            self._task = self._bar.add_task(clean(self._name), total=None)
-
-    def __enter__(self) -> Self:
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar:
-            self._bar.stop()
-
-    def __call__(self, doing: str, done: float | None) -> None:
-        """See :data:`~engines.runtime.trt.build.Progress`."""
-        if self._bar:
-            shown = clean(f"{self._name}: {doing}")
-            self._bar.update(
-                self._task, description=shown, completed=done or 0, total=1 if done is not None else None
-            )
-            return
-        line = f"building, {int(done * _QUARTER) * 100 // _QUARTER} %" if done is not None else doing
-        if line != self._said:
-            self._said = line
-            self._console.print(f"{self._name}: {line}", markup=False)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from realtime.cli.streams import streams_among
 from realtime.session import Snapshot
+from realtime.sinks.base import Sink
 from realtime.stats import stats_of
 
 SCHEMA: Final = 1
@@ -20,10 +22,11 @@ class JsonLines:
     Args:
         write: Gets each line, without its end.
         now_ns: The time. The first line is due a second later.
+        sinks: Where frames go; how streams among them are doing is told, too.
     """
 
-    def __init__(self, write: Callable[[str], None], now_ns: int) -> None:
-        self._write = write
+    def __init__(self, write: Callable[[str], None], now_ns: int, sinks: Sequence[Sink] = ()) -> None:
+        self._write, self._sinks = write, sinks
         self._due = now_ns + _EVERY_NS
         self._before: tuple[Mapping[str, int], float] = ({}, 0.0)
 
@@ -58,5 +61,6 @@ class JsonLines:
             "rung": snapshot.rung,
             **stats_of(report),
             "fps": now,
+            "streams": [one.as_json() for one in streams_among(self._sinks)],
         }
         self._write(json.dumps(document, ensure_ascii=False))

@@ -6,11 +6,11 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,13 +21,18 @@ from realtime import __version__
 from realtime.assemble import Parts
 from realtime.cli.lines import JsonLines
 from realtime.cli.sparks import History
-from realtime.control.control import Control, is_wide, wants_control
+from realtime.cli.streams import Streamed, streams_among
+from realtime.control.wanted import is_wide, wants_control
 from realtime.metrics import MetricsServer
 from realtime.pace.budget import Report
 from realtime.session import Session, Snapshot, State
 from realtime.settings.config import Config
 from realtime.show import clean, counts_line, facts, latency_table, nodes_line, stderr, stdout
+from realtime.sinks.base import Sink
 from realtime.thermal import Thermometer
+
+if TYPE_CHECKING:
+    from realtime.control.control import Control
 
 _GLANCE_NS: Final = 100_000_000
 _REFRESH_NS: Final = 250_000_000
@@ -135,7 +140,8 @@ def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
         DoppelcamError: The first error of the session, once it has ended.
         KeyboardInterrupt: Ctrl-C, likewise.
     """
-    console, clock = stderr(), parts.clock
+    # As they were made: the control page puts its switches before them.
+    console, clock, outputs = stderr(), parts.clock, parts.sinks
     with ExitStack() as serving:
         preparing = serving.enter_context(Preparing(console))
         control = _control(parts, config) if wants_control(config, console.is_terminal, os.environ) else None
@@ -149,7 +155,7 @@ def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
         if config.metrics is not None:
             metrics = serving.enter_context(MetricsServer(config.metrics, session.snapshot))
             console.print(f"Metrics: {metrics.url}", markup=False)
-        lines = JsonLines(_print_line, clock.now_ns()) if json_lines else None
+        lines = JsonLines(_print_line, clock.now_ns(), outputs) if json_lines else None
         try:
             session.start()
             while session.snapshot().state == "starting" and not session.wait(clock.now_ns() + _GLANCE_NS):
@@ -159,7 +165,7 @@ def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
             preparing.done()
             if not parts.stop:
                 introduce(console, config, parts)
-                _watch(session, parts, config, console, began, lines)
+                _watch(session, parts, config, console, began, lines, outputs)
         finally:
             session.stop()
             preparing.done()
@@ -172,6 +178,8 @@ def follow(parts: Parts, config: Config, json_lines: bool = False) -> Report:
 
 
 def _control(parts: Parts, config: Config) -> Control:
+    from realtime.control.control import Control
+
     return Control(
         config, parts.sinks, parts.pipeline, parts.tracker, parts.guard, parts.source, parts.another,
         parts.replace_swapper, parts.nodes, parts.clock,
@@ -196,14 +204,15 @@ def _print_line(line: str) -> None:
 
 
 def _watch(
-    session: Session, parts: Parts, config: Config, console: Console, began_ns: int, lines: JsonLines | None
-) -> None:
+    session: Session, parts: Parts, config: Config, console: Console, began_ns: int, lines: JsonLines | None,
+    outputs: Sequence[Sink],
+) -> None:  # fmt: skip
     until = None if config.duration is None else began_ns + round(config.duration * 1e9)
     advised = False
     shown = (
-        _OnTerminal(console, heading(parts), providers(parts.nodes()), Thermometer())
+        _OnTerminal(console, heading(parts), providers(parts.nodes()), Thermometer(), outputs)
         if console.is_terminal
-        else _Plain(console, began_ns)
+        else _Plain(console, began_ns, outputs)
     )
     with shown as show:
         while True:
@@ -249,9 +258,10 @@ def providers(nodes: Mapping[str, Mapping[str, int]]) -> str:
 
 class _OnTerminal(AbstractContextManager["_OnTerminal"]):
     def __init__(
-        self, console: Console, title: str, runs_on: str = "", thermometer: Thermometer | None = None
-    ) -> None:
-        self._title, self._runs_on, self._thermometer = title, runs_on, thermometer
+        self, console: Console, title: str, runs_on: str = "", thermometer: Thermometer | None = None,
+        sinks: Sequence[Sink] = (),
+    ) -> None:  # fmt: skip
+        self._title, self._runs_on, self._thermometer, self._sinks = title, runs_on, thermometer, sinks
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._history = History()
 
@@ -270,12 +280,15 @@ class _OnTerminal(AbstractContextManager["_OnTerminal"]):
         warm = self._thermometer.read() if self._thermometer is not None else {}
         about = [clean(self._runs_on), *(f"{where} {celsius} °C" for where, celsius in warm.items())]
         below = Text(" · ".join(part for part in about if part), "dim")
-        self._live.update(Group(view(snapshot, self._title), "", self._history.table(), below), refresh=True)
+        streams = [one.text() for one in streams_among(self._sinks)]
+        self._live.update(
+            Group(view(snapshot, self._title), *streams, "", self._history.table(), below), refresh=True
+        )
 
 
 class _Plain(AbstractContextManager["_Plain"]):
-    def __init__(self, console: Console, began_ns: int) -> None:
-        self._console, self._due = console, began_ns + _PLAIN_NS
+    def __init__(self, console: Console, began_ns: int, sinks: Sequence[Sink] = ()) -> None:
+        self._console, self._due, self._sinks = console, began_ns + _PLAIN_NS, sinks
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -287,15 +300,16 @@ class _Plain(AbstractContextManager["_Plain"]):
         if now_ns < self._due:
             return
         self._due += _PLAIN_NS
-        self._console.print(line(snapshot), markup=False)
+        self._console.print(line(snapshot, streams_among(self._sinks)), markup=False)
 
 
-def line(snapshot: Snapshot) -> str:
+def line(snapshot: Snapshot, streams: Sequence[Streamed] = ()) -> str:
     """How it is going, for a log."""
     report = snapshot.report
     age = f"frame age {report.frame_age.p50:.1f} ms" if report.frame_age.n else "no frame yet"
     rung = f" · with {snapshot.rung}" if snapshot.rung else ""
-    return f"{_STATES[snapshot.state][0]} · {age} · {counts_line(report)}{rung}"
+    said = f"{_STATES[snapshot.state][0]} · {age} · {counts_line(report)}{rung}"
+    return " · ".join([said, *map(str, streams)])
 
 
 def view(snapshot: Snapshot, title: str) -> RenderableType:

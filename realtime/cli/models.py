@@ -22,7 +22,7 @@ from engines.catalogue.store import Held, Store, default_folder, how_to_mend, wh
 from engines.errors import UsageError
 from engines.files import quoted
 from realtime.cli.parser import given_flags
-from realtime.cli.pulling import Showing
+from realtime.cli.progress import Downloading
 from realtime.settings.config import Config
 from realtime.settings.load import did_you_mean, load
 from realtime.show import clean, facts, short_path, stderr, stdout, table
@@ -189,7 +189,7 @@ def _pull(store: Store, config: Config, args: argparse.Namespace) -> int:
     if not args.accept_licence:
         _ask(todo)
     for entry in todo:
-        with Showing(entry.name, console) as progress:
+        with Downloading(entry.name, console) as progress:
             pulled = (
                 puller.copy(entry, args.origin, progress) if args.origin else puller.pull(entry, progress)
             )

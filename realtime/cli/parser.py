@@ -12,9 +12,11 @@ from typing import Any, Final, NoReturn
 from engines.errors import UsageError
 from realtime import __version__
 from realtime.settings.config import BENCH, DEMO, FACE_WIDTHS, SIZES, Config
-from realtime.settings.options import BY_NAME, OPTIONS, Option, typed
+from realtime.settings.options import BY_NAME, GROUPS, OPTIONS, Option, typed
 
 _OPTION_DEST: Final = "option_"
+_FEW: Final = 4
+"""So many options need no headings."""
 
 _ENGINE_OPTIONS: Final = (
     "max-faces", "detect-every", "landmarks", "engine", "device", "detector", "landmarker", "embedder",
@@ -143,14 +145,15 @@ def _demo(parser: _Parser) -> None:
 
 
 def _run(parser: _Parser) -> None:
-    _options(parser, (option.name for option in OPTIONS), Config())
+    # Nothing is downloaded while it runs.
+    _options(parser, (option.name for option in OPTIONS if option.name != "mirror"), Config())
     _file(parser)
     parser.add_argument("--json", action="store_true", help="print a line of JSON a second and nothing else")
 
 
 def _bench(parser: _Parser) -> None:
-    _options(parser, ("source", "face", "size", "fps", "seed", "governor", "budget", *_ENGINE_OPTIONS), BENCH)
-    _options(parser, ("sink", "audio", "stream-bitrate", "stream-keyframes"), BENCH)
+    taken = ("source", "face", "sink", "size", "fps", "seed", "governor", "budget")
+    _options(parser, (*taken, "audio", "stream-bitrate", "stream-keyframes", *_ENGINE_OPTIONS), BENCH)
     parser.add_argument("--seconds", default="10", metavar="S", help="how long to measure (default: 10)")
     parser.add_argument("--face-width", metavar="PX", help="width of the portrait's face, pixels")
     parser.add_argument("--slow", default="0", metavar="MS", help="add so much work to every frame")
@@ -238,11 +241,17 @@ def _file(parser: _Parser) -> None:
 
 
 def _options(parser: _Parser, names: Iterable[str], defaults: Config) -> None:
-    for name in names:
-        _add(parser, BY_NAME[name], getattr(defaults, BY_NAME[name].field))
+    wanted = set(names)
+    if len(wanted) > _FEW:
+        parser.usage = f"{parser.prog} [OPTION …]"
+    for title, options in GROUPS.items():
+        these = [option for option in options if option.name in wanted]
+        place = parser.add_argument_group(title) if these and len(wanted) > _FEW else parser
+        for option in these:
+            _add(place, option, getattr(defaults, option.field))
 
 
-def _add(parser: _Parser, option: Option, default: Any) -> None:
+def _add(place: argparse._ActionsContainer, option: Option, default: Any) -> None:
     shape: dict[str, Any] = {"metavar": option.metavar}
     if option.kind == "switch":
         shape = {"action": argparse.BooleanOptionalAction}
@@ -251,8 +260,8 @@ def _add(parser: _Parser, option: Option, default: Any) -> None:
     # A picture that ships with the package has a path that says nothing.
     built_in = isinstance(default, tuple) and default and isinstance(default[0], Path)
     usual = default[0].stem.title() if built_in else typed(default)
-    parser.add_argument(f"--{option.name}", dest=_OPTION_DEST + option.field, default=argparse.SUPPRESS,
-                        help=option.help + (f" (default: {usual})" if usual else ""), **shape)  # fmt: skip
+    place.add_argument(f"--{option.name}", dest=_OPTION_DEST + option.field, default=argparse.SUPPRESS,
+                       help=option.help + (f" (default: {usual})" if usual else ""), **shape)  # fmt: skip
 
 
 def given_flags(args: argparse.Namespace) -> dict[str, Any]:

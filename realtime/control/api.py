@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any, Final, TypeVar
 
@@ -21,7 +21,9 @@ PATIENCE_S: Final = 20.0
 
 def refusal(error: Exception, status: int | None = None) -> Answer:
     """An error as an answer: what is wrong, and what mends it."""
-    if not isinstance(error, DoppelcamError):
+    if isinstance(error, CancelledError):
+        error = DoppelcamError("The session ended.")
+    elif not isinstance(error, DoppelcamError):
         # What went wrong inside is in the log, and nobody else's business.
         error = DoppelcamError("This failed inside of doppelcam.", "See its log.")
         status = 500

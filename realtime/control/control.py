@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
@@ -19,13 +18,13 @@ from realtime.control.desk import Desk, Nodes
 from realtime.control.gallery import Gallery
 from realtime.control.osc import OscServer
 from realtime.control.pictures import PageSink, Picture
-from realtime.control.security import Access, is_loopback, password_from
+from realtime.control.security import Access, password_from
 from realtime.control.server import ControlHttp
 from realtime.control.steering import Another, Smoothed, Steering
 from realtime.control.switch import OFF, Switch
+from realtime.control.wanted import is_loopback
 from realtime.control.worker import Worker
 from realtime.frame import Frame
-from realtime.local_http import HOST
 from realtime.pipeline import Pipeline
 from realtime.session import Session
 from realtime.settings.config import Config
@@ -36,29 +35,6 @@ from realtime.sources.base import Source
 log = logging.getLogger(__name__)
 
 USUAL_PORT: Final = 8766
-
-
-def wants_control(
-    config: Config, someone_reads: bool, environ: Mapping[str, str], platform: str = sys.platform
-) -> bool:
-    """Whether there is to be a control page.
-
-    Args:
-        config: What is wanted; ``auto`` means on a desktop where somebody reads the link.
-        someone_reads: Whether the program's words go to a terminal.
-        environ: The environment: who has a desktop on Linux says so there.
-        platform: As in ``sys.platform``.
-    """
-    if config.offline or config.control == "off":
-        return config.control_osc is not None and not config.offline
-    if config.control != "auto":
-        return True
-    if config.control_osc is not None or not is_loopback(config.control_host):
-        return True
-    desktop = platform in ("win32", "darwin") or any(
-        environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
-    )
-    return desktop and someone_reads
 
 
 class Control(AbstractContextManager["Control"]):
@@ -182,8 +158,3 @@ def engines_of(config: Config) -> list[str]:
     store = Store(config.models or default_folder())
     here = [entry.name for entry in store.catalogue if entry.kind == "swap" and store.path_of(entry.name)]
     return list(dict.fromkeys((config.engine, *SWAPPERS, *here)))
-
-
-def is_wide(config: Config) -> bool:
-    """Whether the page can be reached from other machines, where what is said can be overheard."""
-    return config.control_host != HOST and not is_loopback(config.control_host)

@@ -79,7 +79,8 @@ class Picture:
             with self._changed:
                 self._watchers -= room
                 if not self._watchers:
-                    self._newest = None
+                    # Whoever looks next is shown nothing of now; nor does the real face stay in memory.
+                    self._newest, self._encoded = None, (0, b"")
 
     def newer_than(self, number: int) -> tuple[int, bytes] | None:
         """Waits for a picture that came after this number.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from realtime.control.steering import STEERABLE, WORDS
+from realtime.session import State
 from realtime.settings.options import BY_NAME
 
 Schema = Mapping[str, Any]
@@ -49,7 +50,7 @@ _COUNT: Final[Schema] = {"type": "integer"}
 STATE: Final = _object(
     {
         "schema": {"const": 1},
-        "state": {"type": "string", "enum": ["starting", "live", "veiled", "lost"]},
+        "state": {"type": "string", "enum": list(get_args(State))},
         "ready": _FLAG,
         "rung": {"type": "string", "description": "what has given way because frames take too long"},
         "veil": {"type": "boolean", "description": "whether somebody asked for the veil"},

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from engines.errors import UsageError
 from engines.files import open_regular, quoted
+from realtime.control.wanted import is_loopback
 from realtime.settings.load import PASSWORD_VARIABLE
 
 COOKIE: Final = "doppelcam"
@@ -153,11 +154,6 @@ def _cookie(headers: Headers) -> str:
         return ""
     value = jar[COOKIE].value if COOKIE in jar else ""
     return value if value.isascii() else ""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    return ipaddress.ip_address(host).is_loopback
 
 
 def host_allowed(header: str, port: int, host: str, names: frozenset[str]) -> bool:

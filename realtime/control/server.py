@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import time
+from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -16,10 +18,11 @@ from realtime.control.route import LARGEST_JSON, PICTURES, Answer, Call, Route
 from realtime.control.security import COOKIE, Access, Guest, TooMany, host_allowed
 from realtime.local_http import LocalHandler, LocalServer
 
+log = logging.getLogger(__name__)
+
 _BODY_S: Final = 30.0
 """How long a photo may take to come, all in all."""
 _BLOCK: Final = 1 << 16
-_BOUNDARY: Final = "doppelcam-frame"
 
 _CSP: Final = (
     "default-src 'none'; img-src 'self' blob:; connect-src 'self'; style-src 'self'; script-src 'self'; "
@@ -247,6 +250,8 @@ class ControlHandler(LocalHandler):
             answer = route.answer(Call(self.server.desk, names, query, body))
         except Exception as error:
             answer = refusal(error)
+            if answer.status == 500:
+                log.error("%s %s failed", method, path, exc_info=error)
         if path == "/api/state" and guest.csrf:
             answer = Answer(answer.status, answer.body | {"csrf": guest.csrf})
         self.answer(answer.status, answer.kind, answer.encoded())
@@ -316,20 +321,18 @@ class ControlHandler(LocalHandler):
                 self._say(503, "Too many watch already.", "Close another window.")
                 return
             self.server.allow(self.connection, None)
-            self.head(200, f"multipart/x-mixed-replace; boundary={_BOUNDARY}", None)
-            if self.command == "HEAD":
+            self.motion(self._while_wanted(picture, (lambda: desk.show_before) if before else lambda: True))
+
+    def _while_wanted(self, picture: Picture, wanted: Callable[[], bool]) -> Iterator[bytes]:
+        """Pictures as they come, until nobody is there or they may be seen no more."""
+        number = 0
+        while (newer := picture.newer_than(number)) is not None and wanted():
+            number, jpeg = newer
+            if not jpeg:
+                continue
+            yield jpeg
+            if not self._still_there():
                 return
-            self.wfile.write(f"--{_BOUNDARY}\r\n".encode())
-            number = 0
-            while (newer := picture.newer_than(number)) is not None and (not before or desk.show_before):
-                number, jpeg = newer
-                if not jpeg:
-                    continue
-                head = f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n".encode()
-                # The next boundary comes at once: browsers show a picture only when they see it end.
-                self.wfile.write(b"".join((head, jpeg, f"\r\n--{_BOUNDARY}\r\n".encode())))
-                if not self._still_there():
-                    return
 
     def _still_there(self) -> bool:
         """Whether the client has not hung up: it says nothing more, so there is nothing to read but the end."""

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from engines.errors import DeviceError
-from realtime.check import Check
 from realtime.clock import Clock, SystemClock
 from realtime.device_access import permission_fix
-from realtime.round_trip import SIZES, TOLERANCE, Seen, round_trip
+from realtime.doctor.check import Check
+from realtime.doctor.round_trip import SIZES, TOLERANCE, Seen, round_trip
+from realtime.sinks.loopback_faults import RELOAD_MODULE
 from realtime.sinks.loopback_module import LoopbackModule
-from realtime.sinks.virtualcam import RELOAD_MODULE, VirtualCamera, list_virtual_cameras
+from realtime.sinks.virtualcam import VirtualCamera, list_virtual_cameras
 from realtime.sources.camera import CameraSource, list_cameras
 from realtime.sources.v4l2_names import COMPRESSED, CameraInfo
 
@@ -247,9 +248,3 @@ def _sent(
     return Check(
         name, "ok", f"{camera.name}: {asked} came back with the right colours, {seen.off} levels off"
     )
-
-
-__all__ = [
-    "check_access", "check_cameras", "check_virtual_cameras", "device_checks", "make_virtual_camera",
-    "try_cameras", "try_virtual_cameras",
-]  # fmt: skip

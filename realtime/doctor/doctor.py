@@ -16,9 +16,9 @@ from typing import Final
 from engines.analysis.topology import WEIGHTS
 from engines.errors import DoppelcamError
 from realtime.bench.machine import usable_cores
-from realtime.check import Check, State
+from realtime.doctor.check import Check
 from realtime.doctor.engines import ENGINE_CHECKS
-from realtime.doctor.machine import MACHINE_CHECKS
+from realtime.doctor.machine import MACHINE_CHECKS, nearest
 from realtime.doctor.models import check_models
 
 _NEEDED: Final = {
@@ -124,21 +124,14 @@ def check_kernels(cache: Callable[[], Path | None] | None = None) -> Iterable[Ch
 
     from engines.kernels import cpu
 
-    cpu.warm_up(lambda _: None)
+    cpu.warm_up()
     folder = (cache or _kernel_cache)()
-    if folder is None or not os.access(_nearest(folder), os.W_OK):
+    if folder is None or not os.access(nearest(folder), os.W_OK):
         place = folder or "a cache folder"
         fix = "export NUMBA_CACHE_DIR=~/.cache/numba"
         yield Check("kernels", "missing", f"compile, but {place} cannot be written: every start is slow", fix)
     else:
         yield Check("kernels", "ok", f"numba {numba.__version__} compiles, cache in {folder}")
-
-
-def _nearest(folder: Path) -> Path:
-    """The folder, or the one it would be made in."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder
 
 
 def _kernel_cache() -> Path | None:
@@ -178,5 +171,3 @@ _CHECKS: Final[tuple[tuple[str, Callable[[], Iterable[Check]]], ...]] = (
     ("codecs", _codecs),
     ("models", check_models),
 )
-
-__all__ = ["Check", "State", "check_kernels", "check_weights", "examine"]

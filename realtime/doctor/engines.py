@@ -18,7 +18,7 @@ from engines.runtime.rate import warm_up
 from engines.runtime.trt.bindings import find_package
 from engines.runtime.trt.key import driver_version, targets_of
 from engines.runtime.trt.plans import PlanStore
-from realtime.check import Check
+from realtime.doctor.check import Check
 
 
 def check_gpu(machine: Machine | None = None) -> Iterable[Check]:

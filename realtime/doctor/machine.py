@@ -12,7 +12,7 @@ from typing import Final
 
 from engines.catalogue.store import default_folder
 from engines.runtime.trt.folder import default_plan_folder
-from realtime.check import Check
+from realtime.doctor.check import Check
 from realtime.show import short_path
 
 _READINGS: Final = 20_000
@@ -101,7 +101,7 @@ def check_folders(folders: Mapping[str, Path] | None = None) -> Iterable[Check]:
     folders = folders or {"networks": default_folder(), "plans": default_plan_folder()}
     fine = []
     for what, folder in folders.items():
-        there = _nearest(folder)
+        there = nearest(folder)
         if not os.access(there, os.W_OK | os.X_OK):
             found = f"{short_path(there)} cannot be written, where {what} are kept"
             yield Check("folders", "missing", found, f"sudo chown -R $USER '{there}'")
@@ -114,7 +114,7 @@ def check_folders(folders: Mapping[str, Path] | None = None) -> Iterable[Check]:
         yield Check("folders", "ok", f"{', '.join(fine)}: yours alone")
 
 
-def _nearest(folder: Path) -> Path:
+def nearest(folder: Path) -> Path:
     """The folder, or the one it would be made in."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent

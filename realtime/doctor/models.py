@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from engines.catalogue.store import Store, default_folder, how_to_mend, what_is_wrong
-from realtime.check import Check
+from realtime.doctor.check import Check
 from realtime.settings.load import load
 from realtime.show import short_path
 

@@ -94,12 +94,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
     for given in (*from_file, *_from_environment(environ), *_from_flags(flags)):
         values[given.option.field] = _checked(given)
         origins[given.option.field] = given.origin
-    config = Config(**values)
-    problem = contradiction(config)
-    if problem:
-        raise UsageError(
-            problem[0].upper() + problem[1:], "See where each value comes from: doppelcam config show"
-        )
+    config = _consistent(Config(**values), "See where each value comes from: doppelcam config show")
     return Settings(config, origins, path if named or path.is_file() else None)
 
 
@@ -107,11 +102,18 @@ def from_flags(flags: Mapping[str, Any], base: Config) -> Config:
     """A configuration from flags alone, for verbs that must do the same whatever the user's file says.
 
     Raises:
-        UsageError: A value is wrong.
+        UsageError: A value is wrong, or two do not go together.
     """
     values = {field.name: getattr(base, field.name) for field in fields(Config)}
     values.update({given.option.field: _checked(given) for given in _from_flags(flags)})
-    return Config(**values)
+    return _consistent(Config(**values), "See the verb's --help.")
+
+
+def _consistent(config: Config, fix: str) -> Config:
+    problem = contradiction(config)
+    if problem:
+        raise UsageError(problem[0].upper() + problem[1:], fix)
+    return config
 
 
 def _checked(given: _Given) -> Any:

@@ -78,7 +78,8 @@ class Option:
         return "DOPPELCAM_" + self.field.upper()
 
 
-OPTIONS: Final = (
+GROUPS: Final = MappingProxyType({
+    "pictures in and out": (
     Option("source", "camera[:INDEX|NAME|PATH], file:PATH, portrait[:PATH] or pattern",
            "where frames come from",
            spec_of(SOURCES, ("file",), ("pattern",)), "SPEC", paths=_SPEC),
@@ -91,11 +92,23 @@ OPTIONS: Final = (
            "size of the frames; without it 1280x720, or the file's own", read_size, "WxH"),
     Option("fps", "a number from 1 to 240",
            "frames a second; without it 30, or the file's own", number(1, 240), "N"),
+    Option("duration", "seconds from 0.1 to 1000000", "end after so many seconds", number(0.1, 1e6), "S"),
+    Option("offline", "true or false",
+           "every frame of a file, none dropped, as fast as it goes", read_switch, kind="switch"),
+    Option("seed", "a whole number from 0 to 4294967295",
+           "of everything random in a generated source", whole(0, 2**32 - 1), "N"),
+    ),
+    "what swaps, and on what": (
     Option("engine", "the name of an engine, the path of a model, or NAME=PATH",
            "what swaps: mesh, portrait (the picture itself moves; of a drawing, mark points: docs/portrait.md), "
            "a name of models list, or the path of an .onnx or .dfm file", read_text, "NAME",
            paths=_MODEL),
     Option("device", "auto, cpu or cuda[:N]", "what it runs on: auto, cpu or cuda[:N]", read_device, "DEVICE"),
+    Option("models", "a folder", "folder of the networks that you have", read_path, "FOLDER", paths=_PLAIN),
+    Option("mirror", "an https address of a folder, or an http one on this machine",
+           "where to download networks from, if not from where the catalogue says", read_mirror, "URL"),
+    ),
+    "who is swapped": (
     Option("max-faces", "a whole number from 1 to 8", "faces swapped at once", whole(1, 8), "N"),
     Option("select", "owner, largest, center or reference",
            "who is swapped: owner (the first one stays it), largest, center, reference (who is on --reference)",
@@ -107,29 +120,34 @@ OPTIONS: Final = (
     Option("person", "LIVE=PHOTO, two paths, each pair once",
            "who is on LIVE gets the face on PHOTO, and nobody else any; may be repeated",
            many_of(read_pair), "LIVE=PHOTO", "many", paths=_PAIR),
+    Option("others", "veil or bare",
+           "faces that are seen and not swapped: veil pixelates them", one_of("veil", "bare"), "HOW"),
     Option("embedder", "the name of an identity network or the path of an .onnx file",
            "recognise people by this network: the owner after hiding, those on photos", read_text, "NAME",
            paths=_MODEL),
+    ),
+    "how faces are found and followed": (
     Option("detector", "builtin, the name of a detector or the path of an .onnx file",
            "what finds faces: builtin, or an SCRFD or YOLOFace", read_text, "NAME", paths=_MODEL),
     Option("landmarker", "builtin, mediapipe:FILE.task, or a name or path of a landmark network",
            "builtin, mediapipe:FILE.task, or 2dfan4 or 2d106det to align neural engines by", read_landmarker, "NAME",
            paths=_MODEL),
+    Option("landmarks", "468 or 478",
+           "landmarks of a face; 478 refines lips and lids at twice the cost", read_landmarks, "N"),
+    Option("detect-every", "a whole number from 1 to 600",
+           "look for new faces every N frames", whole(1, 600), "N"),
+    Option("smoothing", "a number from 0 to 1",
+           "how still the face is held: 0 follows at once, 1 holds stillest", number(0, 1), "0…1"),
+    Option("predict", "off, auto or milliseconds from 0 to 100",
+           "carry landmarks ahead by so many ms; auto: by the frame age", read_predict, "MS|auto|off"),
+    ),
+    "what viewers see": (
     Option("on-lost", "hold,veil or hold,slate or veil or slate or passthrough",
            "what viewers see when the swap cannot be trusted", read_on_lost, "POLICY"),
     Option("label", "true or false",
            "the mark that says the picture is synthetic", read_switch, kind="switch"),
-    Option("duration", "seconds from 0.1 to 1000000", "end after so many seconds", number(0.1, 1e6), "S"),
-    Option("offline", "true or false",
-           "every frame of a file, none dropped, as fast as it goes", read_switch, kind="switch"),
-    Option("detect-every", "a whole number from 1 to 600",
-           "look for new faces every N frames", whole(1, 600), "N"),
-    Option("predict", "off, auto or milliseconds from 0 to 100",
-           "carry landmarks ahead by so many ms; auto: by the frame age", read_predict, "MS|auto|off"),
-    Option("landmarks", "468 or 478",
-           "landmarks of a face; 478 refines lips and lids at twice the cost", read_landmarks, "N"),
-    Option("others", "veil or bare",
-           "faces that are seen and not swapped: veil pixelates them", one_of("veil", "bare"), "HOW"),
+    ),
+    "of the engine mesh": (
     Option("shape", "a number from 0 to 1",
            "how far your face takes on the photo's proportions", number(0, 1), "0…1"),
     Option("eyes", "mixed, live or photo",
@@ -139,34 +157,37 @@ OPTIONS: Final = (
     Option("occluders", "live or cover",
            "live: hands, microphones and masks stay before the face; cover: they are painted over",
            one_of("live", "cover"), "HOW"),
-    Option("seed", "a whole number from 0 to 4294967295",
-           "of everything random in a generated source", whole(0, 2**32 - 1), "N"),
-    Option("metrics", "a port from 0 to 65535",
-           "port of metrics for Prometheus, for this machine only; 0 for any free one", whole(0, 65535), "PORT"),
-    Option("governor", "true or false",
-           "let something give way when frames take too long", read_switch, kind="switch"),
-    Option("budget", f"STAGE=MS,… of the stages {', '.join(STAGES)}",
-           "budget of a stage in ms, if not the default", read_budget, "STAGE=MS,…"),
+    ),
+    "of swap generators": (
     Option("boost", "1, 2 or 4",
            "feed a swap generator a crop so many times finer, at the cost of its square", read_boost, "N"),
-    Option("morph", "a number from 0 to 1", "how far a DFM morphs to its person", number(0, 1), "0…1"),
     Option("mask", "auto, or of oval, ellipse, box, occlusion[=MODEL], regions[:NAME+NAME…][=MODEL], live-mouth and "
            "live-eyes some, with commas between",
            "what a swap generator's face is masked by: auto (oval, and occlusion if there is an XSeg), or some of "
            "oval, ellipse, box, occlusion, regions, live-mouth, live-eyes",
            read_mask, "MASK,…", paths=_MODELS),
     Option("restore", "MODEL[:STRENGTH[:EVERY]]: a name or a path, a number from 0 to 1, a whole number from 1 to 30",
-           "restore a swap generator's face by this network: how far, and on every how manieth frame",
-           read_restorer, "MODEL", paths=_MODEL),
+           "restore a swap generator's face by this network, so far (from 0 to 1), on every so manieth frame",
+           read_restorer, "MODEL[:STRENGTH[:EVERY]]", paths=_MODEL),
     Option("colour", "match, poisson or none",
            "a swap generator's colours: match the live face, blend gradients (slow, for files), or leave them",
            one_of("match", "poisson", "none"), "HOW"),
+    Option("morph", "a number from 0 to 1", "how far a DFM morphs to its person", number(0, 1), "0…1"),
+    ),
+    "of the engine portrait": (
     Option("background", "#rrggbb, green or file:PATH of a picture",
            "behind the picture of --engine portrait where it is transparent or too narrow", read_text, "COLOUR|FILE",
            paths=_SPEC),
-    Option("models", "a folder", "folder of the networks that you have", read_path, "FOLDER", paths=_PLAIN),
-    Option("mirror", "an https address of a folder, or an http one on this machine",
-           "where to download networks from, if not from where the catalogue says", read_mirror, "URL"),
+    ),
+    "pace": (
+    Option("governor", "true or false",
+           "let something give way when frames take too long", read_switch, kind="switch"),
+    Option("budget", f"STAGE=MS,… of the stages {', '.join(STAGES)}",
+           "budget of a stage in ms, if not the default", read_budget, "STAGE=MS,…"),
+    Option("metrics", "a port from 0 to 65535",
+           "port of metrics for Prometheus, for this machine only; 0 for any free one", whole(0, 65535), "PORT"),
+    ),
+    "streams": (
     Option("audio", "mic[:NAME], file:PATH or none",
            "what is heard in streams, delayed like the picture",
            spec_of(("mic", "file", "none"), ("file",), ("none",)), "SPEC", paths=_SPEC),
@@ -175,8 +196,8 @@ OPTIONS: Final = (
            whole(100, 100_000), "KBPS"),
     Option("stream-keyframes", "seconds from 0.2 to 20",
            "seconds between keyframes of a stream: how long who joins late waits", number(0.2, 20), "S"),
-    Option("smoothing", "a number from 0 to 1",
-           "how still the face is held: 0 follows at once, 1 holds stillest", number(0, 1), "0…1"),
+    ),
+    "control page": (
     Option("control", "auto, off or a port from 0 to 65535",
            "port of the control page, for this machine only; 0 for any free one, auto on a desktop",
            read_control, "PORT"),
@@ -186,7 +207,11 @@ OPTIONS: Final = (
            "password of the control page; or set DOPPELCAM_CONTROL_PASSWORD", read_path, "FILE", paths=_PLAIN),
     Option("control-osc", "a port from 0 to 65535",
            "port of OSC messages from a stream deck on this machine; 0 for any free one", whole(0, 65535), "PORT"),
-)  # fmt: skip
+    ),
+})  # fmt: skip
+"""Options that are explained together, by their heading."""
+
+OPTIONS: Final = tuple(option for options in GROUPS.values() for option in options)
 
 BY_NAME: Final = MappingProxyType({option.name: option for option in OPTIONS})
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from engines.errors import DeviceError, DoppelcamError, UsageError
 from realtime.frame import Frame, Kind
+from realtime.sinks import bt709
 from realtime.sinks.i420 import require_showable
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 COMMENT = "AI-altered face (doppelcam)"
-"""Written into every file, so that it says by itself what it shows."""
+"""Written into every file and stream, so that it says by itself what it shows."""
 
 _KEYFRAME_EVERY_S = 2
 
@@ -58,7 +59,7 @@ _FORMATS: Mapping[str, _Format] = {
     ".mp4": _Format(
         "mp4",
         "libx264",
-        "yuv420p",
+        bt709.PIXELS,
         {"movflags": "+hybrid_fragmented"},
         {"preset": "veryfast", "crf": "18", "bf": "0"},
         frozenset({"title", "artist", "comment", "description", "copyright", "date", "genre"}),
@@ -193,29 +194,20 @@ class FileSink:
         context.width, context.height = size
         context.pix_fmt = self._format.pixels
         context.time_base = self._tick
-        if self._format.pixels == "yuv420p":
+        if self._format.pixels == bt709.PIXELS:
             context.gop_size = max(1, round(rate * _KEYFRAME_EVERY_S))
-            from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
-
-            # Said and done: players take untagged files of this size for something else.
-            context.color_range = int(ColorRange.MPEG)
-            context.colorspace = int(Colorspace.ITU709)
-            context.color_primaries = int(ColorPrimaries.BT709)
-            context.color_trc = int(ColorTrc.BT709)
+            bt709.declare(context)
         return video
 
     def _picture(self, frame: Frame) -> VideoFrame:
         """The frame in the encoder's pixel format; the shared buffer is read here and not kept."""
         from av.video.frame import VideoFrame
-        from av.video.reformatter import ColorRange, Colorspace
 
         if self._reformatter is None:
             raise ValueError("send() before open()")
+        if self._format.pixels == bt709.PIXELS:
+            return bt709.converted(frame.image, self._reformatter)
         source = VideoFrame.from_numpy_buffer(frame.image, "bgr24")
-        if self._format.pixels == "yuv420p":
-            return self._reformatter.reformat(
-                source, format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
-            )
         return self._reformatter.reformat(source, format=self._format.pixels)
 
     def _abandon(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
 
 import cv2
@@ -18,7 +18,6 @@ from realtime.thermal import Thermometer
 
 DEFAULT_PORT = 8765
 
-_BOUNDARY = "doppelcam-frame"
 _JPEG = (cv2.IMWRITE_JPEG_QUALITY, 80)
 
 
@@ -133,23 +132,16 @@ class _Handler(LocalHandler):
             stats = stats_of(self.server.report()) | {"frame": shown, "celsius": warm}
             self.answer(200, "application/json", json.dumps(stats).encode())
         elif path == "/stream.mjpg":
-            self._stream()
+            self.motion(self._pictures())
         else:
             super().page(path)
 
-    def _stream(self) -> None:
-        self.head(200, f"multipart/x-mixed-replace; boundary={_BOUNDARY}", None)
-        if self.command == "HEAD":
-            return
-        self.wfile.write(f"--{_BOUNDARY}\r\n".encode())
+    def _pictures(self) -> Iterator[bytes]:
         shown = 0
         while (newer := self.server.stage.newer_than(shown)) is not None:
             frame, shown = newer
             ok, jpeg = cv2.imencode(".jpg", frame.image, _JPEG)
             # Not held while a slow client takes its time: the buffer behind it goes back to its pool.
             del frame, newer
-            if not ok:
-                continue
-            head = f"Content-Type: image/jpeg\r\nContent-Length: {jpeg.size}\r\n\r\n".encode()
-            # The next boundary comes at once: browsers show a picture only when they see it end.
-            self.wfile.write(b"".join((head, jpeg.tobytes(), f"\r\n--{_BOUNDARY}\r\n".encode())))
+            if ok:
+                yield jpeg.tobytes()

@@ -360,15 +360,3 @@ def _obs_installed() -> bool:
             return False
         return True
     return sys.platform == "darwin" and Path("/Applications/OBS.app").exists()
-
-
-__all__ = [
-    "LOAD_MODULE",
-    "RELOAD_MODULE",
-    "Camera",
-    "CameraFactory",
-    "VirtualCamSink",
-    "VirtualCamera",
-    "list_virtual_cameras",
-    "open_pyvirtualcam",
-]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,11 +32,6 @@ class Missing:
 
     def __bool__(self) -> bool:
         return bool(self._gone)
-
-    @property
-    def places(self) -> Sequence[Region]:
-        """Where they were seen last."""
-        return [gone.region for gone in self._gone]
 
     def went(self, region: Region, look: Floats, image: Image, now_ns: int) -> None:
         """Somebody is not seen any more.

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from engines.analysis.landmarks import region_of_detection, region_of_points
+from engines.analysis.landmarks import region_of_detection, region_of_points, same_face
 from engines.analysis.networks import Networks, ReadsLandmarks, open_networks
 from engines.analysis.topology import OVAL
 from engines.errors import EngineError
@@ -106,7 +106,7 @@ class Tracker:
 
     def __init__(
         self, points: int, selector: Selector, detect_every: int = 10,
-        networks: Callable[[int, int], Networks] = lambda points, count: open_networks(points, count),
+        networks: Callable[[int, int], Networks] = open_networks,
         longest: int = STILL,
         ahead: Lookahead | None = None,
     ) -> None:  # fmt: skip
@@ -229,7 +229,7 @@ class Tracker:
                 readings.append(reading)
         kept: list[_Reading] = []
         for reading in readings:
-            rival = next((one for one in kept if _one_face(one.found.points, reading.found.points)), None)
+            rival = next((one for one in kept if same_face(one.found.points, reading.found.points)), None)
             if rival is None:
                 kept.append(reading)
             elif reading.against(rival, now_ns):
@@ -269,7 +269,7 @@ class Tracker:
             if (
                 found.presence < (ACQUIRE if np.ptp(found.points[:, 0]) >= _SMALL else _ACQUIRE_SMALL)
                 or not _plausible(found.points, image)
-                or any(_one_face(found.points, face.points) for face in (*known, *faces))
+                or any(same_face(found.points, face.points) for face in (*known, *faces))
             ):
                 vain += 1
                 self._finder.refuse(detection, now_ns)
@@ -342,9 +342,3 @@ def _settled(found: Landmarks, region: Region) -> bool:
     middle = affine[:, :2] @ np.array([region.x, region.y], np.float32) + affine[:, 2]
     off = float(np.abs(middle - side / 2).max()) / side
     return off < _SETTLED and bool(abs(region.size * scale / side - 1) < 2 * _SETTLED)
-
-
-def _one_face(points: Floats, other: Floats) -> bool:
-    """Whether two meshes are of one face."""
-    apart = float(np.linalg.norm(points[:, :2].mean(0) - other[:, :2].mean(0)))
-    return apart < float(np.ptp(other[:, 0])) / 3

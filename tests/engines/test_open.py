@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engines.errors import EngineError, PhotoError, UsageError
-from engines.open import SWAPPERS, Wanted, open_swapper, runs_on
+from engines.open import SWAPPERS, Wanted, landmarks_of, open_swapper, paints_all, runs_on
 from engines.runtime.device import Device
+from engines.swap.base import PaintsAll
 from tests.engines.scenes import ASSETS, face_in, portrait
 
 PHOTO = ASSETS / "hopper.jpg"
@@ -46,6 +47,15 @@ def test_what_cannot_be_is_said_with_a_fix(name, device, photos, kind, says, tmp
     assert caught.value.fix
 
 
+@pytest.mark.parametrize("name", SWAPPERS)
+def test_what_is_said_of_an_engine_in_advance_is_so(name):
+    swapper = open_swapper(Wanted(name, landmarks=landmarks_of(name)), [PHOTO])
+    assert paints_all(name) == isinstance(swapper, PaintsAll)
+    assert swapper.landmarks == landmarks_of(name)
+    assert not paints_all("inswapper_128") and landmarks_of("inswapper_128") == 468
+
+
 def test_what_an_engine_runs_on():
     assert runs_on("mesh") == ("cpu",)
+    assert runs_on("mesh", "cuda:0") == ("cpu", "cuda") and runs_on("portrait", "cuda:0") == ("cpu",)
     assert "cuda" in runs_on("inswapper_128") and "cuda" in runs_on("a.dfm")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import realtime
+from engines import prepare
 from engines.catalogue.store import Store
 from engines.errors import EngineError, UsageError
 from engines.prepare import Maker, Wish
@@ -15,6 +16,7 @@ from engines.runtime.trt.bindings import Package
 from engines.runtime.trt.build import build
 from engines.runtime.trt.parity import judge
 from engines.runtime.trt.plans import PlanStore
+from engines.swap.neural import latent
 from tests import networks
 from tests.engines.runtime.graphs import double
 from tests.engines.runtime.test_build import child, silent
@@ -61,6 +63,16 @@ def test_a_swap_generator_gets_faces_embeddings_and_all_its_tiles(maker, models,
     )
     blue = [(one.outputs[0] * np.float32([1, 1, 0.6]).reshape(1, 3, 1, 1),) for one in job.samples]
     assert judge(job.samples, blue, job.embed).figures["identity drift"] > 1e-3
+
+
+def test_the_embedder_is_opened_twice_in_all_for_the_samples_and_for_the_verdict(maker, models, monkeypatch):
+    opened = []
+    for module in (latent, prepare):
+        really = module.open_embedder
+        monkeypatch.setattr(module, "open_embedder", lambda *a, f=really: opened.append(a[0].name) or f(*a))
+    job = maker.job(Wish(str(models / "my_swap.onnx")))
+    assert judge(job.samples, [one.outputs for one in job.samples], job.embed).passed
+    assert opened == ["my_arcface.onnx"] * 2
 
 
 def test_a_dfm_is_shown_both_faces_in_several_lights(maker, models):

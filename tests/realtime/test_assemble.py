@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+import realtime.assemble as assemble_module
 from engines.errors import EngineError, UsageError
+from engines.kernels.canvas import HostEasel
+from engines.open import read_faces
 from engines.runtime.device import Machine, choose_device
 from engines.runtime.driver import Driver
 from realtime.assemble import assemble
@@ -83,6 +90,43 @@ def test_a_session_swaps_the_face_of_a_portrait():
     assert {provider for providers in nodes.values() for provider in providers} == {"CPUExecutionProvider"}
     assert Kind.LIVE not in {kind for kind, _ in kept.frames}
     assert session.report().counts["processed"] > 0
+
+
+def test_pictures_are_painted_on_what_the_swapper_paints_on():
+    begun = []
+
+    class Watched(HostEasel):
+        def begin(self, image, sent):
+            begun.append(self)
+            return super().begin(image, sent)
+
+    parts = assemble(small(), easels=lambda device, now_ns: Watched(now_ns))
+    with closing(parts.pipeline) as pipeline:
+        pipeline.process(Frame(np.zeros((240, 320, 3), np.uint8), 0, 0))
+    assert begun == [parts.easel]
+
+
+def test_a_start_looks_for_its_device_once(monkeypatch):
+    asked = []
+    real = assemble_module.choose_device
+    monkeypatch.setattr(assemble_module, "choose_device", lambda *a, **kw: asked.append(a) or real(*a, **kw))
+    assemble(small())
+    assert len(asked) == 1
+
+
+def test_a_swapper_that_was_handed_over_is_never_taken_for_one_that_was_not(monkeypatch):
+    parts = assemble(replace(small(), governor=True))
+    first, other = parts.swapper, parts.another(small(), read_faces)
+    way = SimpleNamespace(name="less", saves=0.5)
+    monkeypatch.setattr(type(other), "gives_way", [way], raising=False)
+
+    def broken(rungs):
+        raise EngineError("It does not come back.")
+
+    monkeypatch.setattr(parts.governor, "replace", broken)
+    with pytest.raises(EngineError, match="come back"):
+        parts.replace_swapper(other)
+    assert parts.pipeline.swapper is first
 
 
 def test_a_file_keeps_its_own_rate_and_size(tmp_path):

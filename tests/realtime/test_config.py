@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines.errors import UsageError
-from realtime.settings.config import BENCH, Config
+from realtime.settings.config import BENCH, DEMO, Config
 from realtime.settings.load import Origin, default_file, from_flags, key_lines, load
 from realtime.settings.options import OPTIONS, typed
 
@@ -267,6 +267,21 @@ def test_flags_alone_leave_the_environment_out(monkeypatch):
     monkeypatch.setenv("DOPPELCAM_FPS", "60")
     config = from_flags({"size": "640x480"}, BENCH)
     assert (config.fps, config.size, config.source) == (30.0, (640, 480), "portrait")
+
+
+def test_flags_alone_must_go_together_too():
+    with pytest.raises(UsageError, match="ource and sink are the same file") as caught:
+        from_flags({"source": "file:a.mp4", "sink": ["file:./a.mp4"]}, BENCH)
+    assert "config show" not in caught.value.fix
+    with pytest.raises(UsageError, match="ediapipe finds faces by itself"):
+        from_flags({"landmarker": "mediapipe:a.task", "detector": "yoloface_8n"}, DEMO)
+
+
+def test_every_option_stands_under_one_heading_and_has_a_row_in_the_documentation():
+    names = [option.name for option in OPTIONS]
+    assert len(set(names)) == len(names)
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text("utf-8")
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 def test_lines_of_keys_in_every_form_of_toml():

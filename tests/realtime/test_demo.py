@@ -15,7 +15,7 @@ from engines.errors import DeviceError, UsageError
 from realtime.cli import main
 from realtime.demo import PICTURE, VIDEO, folder_for, is_bare, with_sink, write_picture
 from realtime.frame import Frame, Kind
-from realtime.gallery import Gallery, GallerySink, Pair, WatchedSource
+from realtime.moments import Moments, MomentsSink, Pair, WatchedSource
 from realtime.picture import flattery, portrait, save, side_by_side
 from realtime.settings.config import DEMO
 from realtime.sinks.virtualcam import VirtualCamera
@@ -35,31 +35,31 @@ def grey(level: int) -> np.ndarray:
 
 
 def test_moments_are_spread_and_their_live_side_is_from_before():
-    gallery = Gallery(every=10, most=3)
+    moments = Moments(every=10, most=3)
     for seq in range(100):
         frame = Frame(grey(1), seq, 0)
-        gallery.live(frame)
+        moments.live(frame)
         frame.image[:] = 2  # painted over in place
-        gallery.shown(frame.shown_as(Kind.SWAPPED))
-    assert len(gallery.pairs) == 3
-    assert all((pair.live == 1).all() and (pair.swapped == 2).all() for pair in gallery.pairs)
+        moments.shown(frame.shown_as(Kind.SWAPPED))
+    assert len(moments.pairs) == 3
+    assert all((pair.live == 1).all() and (pair.swapped == 2).all() for pair in moments.pairs)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.SWAPPED])
 def test_only_trusted_moments_are_kept(kind):
-    gallery = Gallery(every=1, most=3)
-    gallery.live(Frame(grey(1), 0, 0))
-    gallery.shown(Frame(grey(2), 0, 0, kind))
-    assert not gallery.pairs
+    moments = Moments(every=1, most=3)
+    moments.live(Frame(grey(1), 0, 0))
+    moments.shown(Frame(grey(2), 0, 0, kind))
+    assert not moments.pairs
 
 
 def test_frames_that_never_come_out_do_not_pile_up():
-    gallery = Gallery(every=1, most=3)
+    moments = Moments(every=1, most=3)
     for seq in range(1000):
-        gallery.live(Frame(grey(1), seq, 0))
-    assert len(gallery._waiting) <= gallery._WAITING
-    gallery.shown(Frame(grey(2), 999, 0, Kind.SWAPPED))
-    assert len(gallery.pairs) == 1
+        moments.live(Frame(grey(1), seq, 0))
+    assert len(moments._waiting) <= moments._WAITING
+    moments.shown(Frame(grey(2), 999, 0, Kind.SWAPPED))
+    assert len(moments.pairs) == 1
 
 
 def test_a_watched_source_is_the_source():
@@ -77,15 +77,15 @@ def test_a_watched_source_is_the_source():
         def close(self):
             self.closed = True
 
-    source, gallery = Source(), Gallery(1, 5)
-    watched = WatchedSource(source, gallery)
+    source, moments = Source(), Moments(1, 5)
+    watched = WatchedSource(source, moments)
     watched.open()
     assert (watched.name, watched.size, watched.fps, watched.device) == ("one (opened)", (6, 4), 10.0, False)
-    sink = GallerySink(gallery)
+    sink = MomentsSink(moments)
     while (frame := watched.read()) is not None:
         sink.send(frame.shown_as(Kind.SWAPPED))
     watched.close()
-    assert len(gallery.pairs) == 2
+    assert len(moments.pairs) == 2
     assert source.opened
     assert source.closed
 

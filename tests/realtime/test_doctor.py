@@ -14,7 +14,8 @@ import realtime.doctor.devices
 import realtime.doctor.doctor
 from engines.errors import EngineError
 from realtime.cli import main
-from realtime.doctor.doctor import Check, check_kernels, check_weights, examine
+from realtime.doctor.check import Check
+from realtime.doctor.doctor import check_kernels, check_weights, examine
 from realtime.sinks.virtualcam import VirtualCamera
 from realtime.sources.v4l2_names import CameraFormat, CameraInfo
 

@@ -17,8 +17,8 @@ from realtime.doctor.devices import (
     try_cameras,
     try_virtual_cameras,
 )
+from realtime.doctor.round_trip import Seen
 from realtime.frame import Frame
-from realtime.round_trip import Seen
 from realtime.sinks.loopback_module import LoopbackModule
 from realtime.sinks.virtualcam import VirtualCamera
 from realtime.sources.v4l2_names import CameraFormat, CameraInfo

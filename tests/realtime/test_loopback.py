@@ -262,6 +262,7 @@ def test_it_goes_through_the_first_virtual_camera_that_is_ready(seen):
     assert task.config.sink == ("virtualcam:/dev/video9",)
     assert not sinks
     assert process.commands[0][-1] == "/dev/video9"
+    assert "-P" in process.commands[0]
     assert found.through == "/dev/video9"
     (task, sinks), found = loop(asked="/dev/video3", cameras=cameras)
     assert task.config.sink == ("virtualcam:/dev/video3",)

@@ -13,7 +13,7 @@ import realtime.cli.models
 from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.store import Store
 from realtime.cli import main
-from realtime.cli.pulling import Showing
+from realtime.cli.progress import Downloading
 from realtime.doctor.models import check_models
 from realtime.show import stderr
 from tests.engines.catalogue.networks import MODEL, OTHER, catalogue_of, digest, entry_for, put, shaped
@@ -315,12 +315,12 @@ def test_a_name_that_a_terminal_would_obey_is_only_shown(folder, capsys):
 
 
 def test_progress_is_a_few_lines_in_a_log(capsys):
-    with Showing("tiny", stderr()) as progress:
+    with Downloading("tiny", stderr()) as progress:
         for done in range(0, 401):
             progress(done * 1_000_000, 400_000_000)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"tiny: {done} of 400 MB" for done in (0, 100, 200, 300, 400)]
-    with Showing("tiny", stderr()) as progress:
+    with Downloading("tiny", stderr()) as progress:
         progress(0, None)
         progress(250_000_000, None)
     assert capsys.readouterr().err.splitlines() == ["tiny: 0 MB", "tiny: 250 MB"]
@@ -328,7 +328,7 @@ def test_progress_is_a_few_lines_in_a_log(capsys):
 
 def test_progress_is_a_bar_on_a_terminal_that_goes_when_it_is_done():
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with pytest.raises(KeyboardInterrupt), Showing("tiny", console) as progress:
+    with pytest.raises(KeyboardInterrupt), Downloading("tiny", console) as progress:
         progress(0, None)
         progress(50_000_000, 100_000_000)
         raise KeyboardInterrupt

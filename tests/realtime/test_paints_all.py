@@ -81,6 +81,18 @@ def test_a_failure_is_not_trusted():
     assert not pipeline(FakeTracker(lambda n: 0), Broken()).process(make_frame()).trusted
 
 
+@pytest.mark.parametrize("faces", [0, 1])
+def test_one_that_gives_nothing_to_paint_is_not_trusted(faces):
+    class Unwilling(Whole):
+        def swap(self, image, face=None):
+            return None
+
+        rest = swap
+
+    outcome = pipeline(FakeTracker(lambda n: faces), Unwilling()).process(make_frame())
+    assert (outcome.trusted, outcome.faces, outcome.error) == (False, 0, None)
+
+
 def test_the_swapper_of_the_moment_decides():
     made = pipeline(FakeTracker(lambda n: 0), Whole())
     assert made.paints_all

@@ -120,6 +120,14 @@ def test_an_owner_is_confirmed_and_the_cost_is_counted(run, who):
         assert not outcome.trusted
 
 
+@pytest.mark.parametrize("choice", ["largest", "center"])
+def test_no_identity_network_is_opened_for_a_choice_in_which_nobody_is_recognised(run, who, choice):
+    show = run(face=(ASTRONAUT,), embedder=who, select=choice)
+    outcome, _ = show(("hopper", 180, 180, 110))
+    assert outcome.trusted
+    assert "who" not in show.parts.nodes()
+
+
 def test_photos_that_are_no_face_are_named(run, who, tmp_path):
     blank = tmp_path / "blank.png"
     cv2.imwrite(str(blank), np.full((200, 200, 3), 127, np.uint8))

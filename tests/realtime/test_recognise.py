@@ -145,12 +145,15 @@ class TestWhen:
             room.step({1: (0, 500, 20.0), 2: (1, -40)})
         assert room.looked == []
 
-    def test_a_network_that_sees_nothing_is_not_asked_in_every_frame(self):
+    def test_a_network_that_sees_nothing_is_not_asked_in_every_frame_and_that_is_said_once(self, caplog):
         room = Room()
         room.blind = True
         for _ in range(60):
             room.step({1: (0, 500)})
         assert 2 <= len(room.looked) <= 12
+        assert [record.message for record in caplog.records] == [
+            "A face could not be looked at: nothing to be seen"
+        ]
 
 
 class TestOwner:

@@ -8,7 +8,7 @@ import pytest
 
 from engines.errors import DeviceError
 from realtime.clock import SystemClock
-from realtime.round_trip import TOLERANCE, colour_bars, round_trip
+from realtime.doctor.round_trip import TOLERANCE, colour_bars, round_trip
 
 SIZE = (160, 96)
 

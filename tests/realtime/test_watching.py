@@ -7,8 +7,10 @@ import io
 import json
 import re
 import socket
+import time
 from contextlib import closing
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -18,9 +20,13 @@ from realtime.cli import main
 from realtime.cli.lines import JsonLines
 from realtime.cli.live import line, view
 from realtime.cli.sparks import BARS, WIDTH, History, bars
+from realtime.clock import SystemClock
+from realtime.frame import Frame, Kind
 from realtime.metrics import MetricsServer, metrics_text
 from realtime.pace.budget import Meter
 from realtime.session import Snapshot
+from realtime.sinks.null import NullSink
+from realtime.sinks.streams.stream import StreamSettings, StreamSink
 from realtime.thermal import Thermometer
 from tests.realtime.fakes import MS, SECOND
 
@@ -59,6 +65,7 @@ def test_a_line_tells_everything_and_fps_of_its_own_second():
         "state",
         "ready",
         "rung",
+        "streams",
         "stages",
         "process",
         "frame_age",
@@ -255,6 +262,52 @@ def test_on_a_terminal_it_says_what_it_runs_on_and_how_warm_that_is(tmp_path):
     ) as shown:
         shown.update(snapshot(), 0)
     assert "CPUExecutionProvider · CPU 72 °C" in console.file.getvalue()
+
+
+class Dead:
+    """A connection that never comes about."""
+
+    def __init__(self, target, clock):
+        raise OSError("Connection refused")
+
+
+@pytest.fixture
+def stream():
+    """A stream nobody takes, after its first try."""
+    sink = StreamSink("rtmp://h.example/live/KEY", StreamSettings(), SystemClock(), Dead)
+    sink.open((64, 64), 30.0)
+    try:
+        sink.send(Frame(np.zeros((64, 64, 3), np.uint8), 0, 0, kind=Kind.SLATE))
+        until = time.monotonic() + 20
+        while sink.status.state != "waiting" and time.monotonic() < until:
+            time.sleep(0.005)
+        yield sink
+    finally:
+        sink.close()
+
+
+def test_everywhere_it_is_said_how_a_stream_is_doing_and_never_its_key(stream):
+    said = "rtmp://h.example/live/*** · waiting: Nobody takes streams at h.example."
+    written, log = [], Console(file=io.StringIO(), width=200)
+    JsonLines(written.append, 0, [NullSink(), stream]).update(snapshot(), SECOND)
+    (told,) = json.loads(written[0])["streams"]
+    assert (told["state"], told["sent"], told["breaks"]) == ("waiting", 0, 1)
+    realtime.cli.live._Plain(log, 0, [stream]).update(snapshot(), 10 * SECOND)
+    assert said in log.file.getvalue()
+    console = Console(file=io.StringIO(), width=200, force_terminal=True)
+    with realtime.cli.live._OnTerminal(console, "", sinks=[NullSink(), stream]) as shown:
+        shown.update(snapshot(), 0)
+    assert said in console.file.getvalue()
+    for text in (written[0], log.file.getvalue(), console.file.getvalue()):
+        assert "KEY" not in text
+
+
+def test_how_a_stream_ended_is_still_told_when_it_is_closed(stream):
+    stream.close()
+    written = []
+    JsonLines(written.append, 0, [stream]).end(snapshot())
+    (told,) = json.loads(written[0])["streams"]
+    assert (told["state"], told["breaks"]) == ("ended", 1)
 
 
 def test_on_a_terminal_the_bars_follow_the_table():

@@ -8,6 +8,7 @@ from typing import Final
 import cv2
 import numpy as np
 
+from engines.analysis.align import TEMPLATES
 from engines.analysis.topology import five_points
 from engines.errors import EngineError, UsageError
 from engines.faces import Floats, Image
@@ -16,10 +17,7 @@ from engines.runtime.ort.network import OnnxNetwork
 DEFAULT: Final = Path(__file__).parents[2] / "tests" / "data" / "mobileface.onnx"
 
 _SIDE: Final = 112
-_TEMPLATE: Final = np.array(
-    [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]],
-    np.float32,
-)
+_TEMPLATE: Final = TEMPLATES["arcface_112_v2"] * _SIDE
 """Where ArcFace wants eyes, nose and corners of the mouth in a crop of 112×112."""
 
 

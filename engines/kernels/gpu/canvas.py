@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 
 _HEAD: Final = 256
 """Bytes before the picture that comes down: flags that say what is wrong with it."""
-FLAGS: Final = _HEAD // 4
 _STAMPS: Final = 4
 """Small pictures that are kept on the card."""
 

@@ -1,5 +1,5 @@
 """One graphics card: its memory, its stream, and the kernels of ``cuda/`` compiled for it. Only this file and
-``gpu_lane.py`` know CuPy.
+``lane.py`` know CuPy.
 
 Whoever opens a :class:`Card` owns its stream: one thread. Another has a :class:`~engines.kernels.gpu.lane.Lane`.
 Nothing here allocates but :meth:`Card.empty` and :meth:`Card.pinned`.

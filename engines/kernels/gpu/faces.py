@@ -9,16 +9,15 @@ side, dealt out by turns to ``boost``² pictures, and put together again when it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from engines.faces import Array
 from engines.kernels.gpu.arrays import THREADS, Grid, along, image_of, layout_of, over, solid
 from engines.kernels.gpu.card import Card, GpuArray
+from engines.kernels.mask import MOMENTS
 
-MOMENTS: Final = 13
-"""As in :mod:`engines.kernels.mask`."""
 _PARTS = 32
 """Blocks of threads that sum up one face, at most."""
 

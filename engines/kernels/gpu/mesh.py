@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engines.kernels.canvas import Window
 from engines.kernels.gpu.arrays import THREADS, TILE, along, image_of, over, solid
 from engines.kernels.gpu.card import Card, GpuArray
 
@@ -33,7 +34,7 @@ class MeshKernels:
 
     def composite(
         self, image: GpuArray, texture: GpuArray, xy: GpuArray, uv: GpuArray, gain: GpuArray,
-        triangles: GpuArray, window: tuple[int, int, int, int] | None = None,
+        triangles: GpuArray, window: Window | None = None,
     ) -> None:  # fmt: skip
         """Paints a textured mesh into an image. See :func:`engines.kernels.cpu.composite`.
 

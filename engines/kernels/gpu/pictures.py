@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from engines.kernels.canvas import Window
 from engines.kernels.gpu.arrays import THREADS, image_of, over, solid
 from engines.kernels.gpu.card import Card, GpuArray
-
-Window = tuple[int, int, int, int]
-"""Left, top, right and bottom of a part of a picture, pixels; the last two exclusive."""
 
 
 class PictureKernels:
@@ -123,7 +121,7 @@ class PictureKernels:
         )  # fmt: skip
 
     def cover(self, image: GpuArray, window: Window, cells: GpuArray) -> None:
-        """Lays a coarse mosaic over a window, as :func:`realtime.choosing.bystanders.cover` does over a face.
+        """Lays a coarse mosaic over a window, as :func:`engines.kernels.canvas.mosaic` does.
 
         Args:
             image: (H, W, 3) uint8; painted in place.
@@ -137,7 +135,7 @@ class PictureKernels:
         self.stretch(cells, image, window)
 
     def sprite(self, image: GpuArray, colour: GpuArray, keep: GpuArray, x: int, y: int) -> None:
-        """Blends a small picture, as :class:`realtime.shown.lettering.Sprite` does; to the same byte.
+        """Blends a :class:`~engines.kernels.canvas.Stamp`; to the same byte as its own ``paint``.
 
         Args:
             image: (H, W, 3) uint8; painted in place.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import re
 from dataclasses import dataclass
@@ -10,11 +9,14 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from engines.errors import EngineError, UsageError
-from engines.files import open_regular, quoted
-from engines.runtime.model.format import External, Malformed, Outline, Truncated, read_outline
+from engines.files import open_regular, quoted, sha256_of
+from engines.runtime.model.format import External, Outline, read_outline
+from engines.runtime.model.protobuf import Malformed, Truncated
 from engines.runtime.ort.bindings import brief
 
-_HEAD: Final = 1024
+HEAD: Final = 1024
+"""Bytes that tell what a file is."""
+
 _AGAIN: Final = "Copy or download it again."
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
@@ -80,12 +82,11 @@ def read_model_file(path: Path, hint: Hint | None = None) -> ModelFile:
     except UsageError as error:
         raise EngineError(error.what, _fix(hint, error.fix)) from None
     with file:
-        size, head = path.stat().st_size, file.read(_HEAD)
-        stranger = _stranger(head)
-        if stranger:
-            raise _broken(path, f"is {stranger}, not an ONNX model", hint)
+        size, kind = path.stat().st_size, stranger(file.read(HEAD))
+        if kind:
+            raise _broken(path, f"is {kind}, not an ONNX model", hint)
         try:
-            outline = _outline(file)
+            outline = outline_of(file)
         except Truncated as cut:
             what = f"is cut off: at least {cut.promised:,} bytes belong to it"
             raise _broken(path, what, hint) from None
@@ -96,19 +97,29 @@ def read_model_file(path: Path, hint: Hint | None = None) -> ModelFile:
     return ModelFile(path, size, outline, hint)
 
 
-def _outline(file: BinaryIO) -> Outline:
+def outline_of(file: BinaryIO) -> Outline:
+    """The outline of an open file that is not empty.
+
+    Raises:
+        Malformed: It is no ONNX model.
+        Truncated: It begins as one and is cut off.
+    """
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
         return read_outline(data)
 
 
-def _stranger(head: bytes) -> str:
-    """What a file is that is plainly no ONNX model, with its article; empty if it may be one."""
+def stranger(head: bytes) -> str:
+    """What a file is that is plainly no ONNX model, with its article; empty if it may be one.
+
+    Args:
+        head: Its first bytes, :data:`HEAD` of them if it has so many.
+    """
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if text.startswith(_LFS):
         wanted = re.search(rb"oid sha256:([0-9a-f]{64})\s+size (\d{1,15})", text)
         of = f" to a file of {int(wanted[2]):,} bytes with sha256 {wanted[1].decode()}" if wanted else ""
         return f"a Git LFS pointer{of}"
-    if text.startswith((b"<!doctype", b"<html", b"<head", b"<?xml", b"<!--", b"<svg")):
+    if text.startswith((b"<!doctype", b"<html", b"<head", b"<?xml", b"<!--", b"<svg", b"<script")):
         return "a web page (HTML or XML)"
     if text.startswith((b"{", b"[")) and text[1:2] in (b'"', b"\n", b"\r", b" ", b"{", b"}"):
         return "JSON text, perhaps a server's answer"
@@ -123,7 +134,8 @@ def _stranger(head: bytes) -> str:
         return "a TensorFlow Lite model"
     if re.match(rb"\{.{0,40}__metadata__|\{\"", head[8:64]):
         return "a safetensors file"
-    return ""
+    # No field of a model begins with a blank or the end of a line.
+    return "text" if head[:1].isspace() else ""
 
 
 _MAGICS: Final = (
@@ -193,7 +205,7 @@ def _meaning(reason: str, outline: Outline) -> tuple[str, str]:
 
 
 def _broken(path: Path, what: str, hint: Hint | None, fix: str = "") -> EngineError:
-    digest, size = _sha256(path)
+    digest, size = _sum(path), path.stat().st_size if path.exists() else 0
     known = hint.sha256.lower() if hint else ""
     about = f"{size:,} bytes, sha256 {digest}"
     if known and known != digest:
@@ -209,10 +221,8 @@ def _fix(hint: Hint | None, otherwise: str) -> str:
     return hint.fix if hint else otherwise
 
 
-def _sha256(path: Path) -> tuple[str, int]:
+def _sum(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return digest, file.tell()
-    except OSError as error:
-        return f"unknown ({error.strerror or error})", 0
+        return sha256_of(path)
+    except UsageError as error:
+        return f"unknown ({error.what.rstrip('.')})"

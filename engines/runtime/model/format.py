@@ -1,7 +1,8 @@
-"""The outline of an ONNX file, read from its bytes: versions, inputs, and the files beside it that it names.
+"""The outline of an ONNX file, read from its bytes: what it takes and gives, and the files beside it that it names.
 
-ONNX is a protocol buffer (``onnx.proto3``); this reads only its lengths and a few small fields and skips the weights,
-so that a file of any size costs milliseconds, and what is wrong with it can be said before a runtime has seen it.
+Only lengths and a few small fields are read, and the numbers of the weights are skipped, so that a file of any size
+costs milliseconds, and what is wrong with it can be said before a runtime has seen it. Numbers of fields are those of
+``onnx.proto`` (ONNX, Apache-2.0).
 """
 
 from __future__ import annotations
@@ -10,41 +11,52 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from engines.runtime.model.protobuf import Malformed, Reader, Span, Truncated
+
 Dim = int | str | None
 """A dimension: fixed, free with a name, or free without one."""
 
-_MOST_FIELDS: Final = 5_000_000
 _DEEPEST: Final = 32
 _NEWEST_IR: Final = 1000
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MOST_DIMS: Final = 64
+_MOST_VALUES: Final = 4096
+_DTYPES: Final = {
+    1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64",
+    16: "bfloat16",
+}  # fmt: skip
+
+DTYPES: Final = frozenset(_DTYPES.values())
+"""Names of the types that are told apart."""
 
 
-class Malformed(Exception):
-    """The bytes are no ONNX model."""
-
-
-class Truncated(Exception):
-    """The bytes begin as an ONNX model and end too early.
-
-    Args:
-        promised: How many bytes there should be at least.
-    """
-
-    def __init__(self, promised: int) -> None:
-        super().__init__(f"{promised} bytes are promised")
-        self.promised = promised
-
-
-class GraphInput(NamedTuple):
-    """An input as the file declares it.
+class Declared(NamedTuple):
+    """An input or an output as the file declares it.
 
     Attributes:
         name: As in the file.
         shape: Its dimensions; None when it has no shape at all.
+        dtype: NumPy's name of its type, ``bfloat16``, or empty for another one.
     """
 
     name: str
     shape: tuple[Dim, ...] | None
+    dtype: str = ""
+
+
+class Weight(NamedTuple):
+    """A weight as the file has it.
+
+    Attributes:
+        name: As in the file.
+        shape: Its sizes.
+        dtype: As of :class:`Declared`.
+        at: Where its ``TensorProto`` lies in the file.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    at: Span
 
 
 class External(NamedTuple):
@@ -64,74 +76,20 @@ class Outline:
     """What an ONNX file says of itself.
 
     Attributes:
-        ir_version: Of the format.
         opset: Of the standard operators; 0 when it does not say.
-        producer: The program that wrote it.
+        nodes: How many operations there are.
         inputs: Without the weights that old exporters list among them.
+        outputs: In the file's order.
+        weights: Likewise.
         external: Weights that lie in other files.
     """
 
-    ir_version: int
     opset: int
-    producer: str
-    inputs: tuple[GraphInput, ...]
+    nodes: int
+    inputs: tuple[Declared, ...]
+    outputs: tuple[Declared, ...]
+    weights: tuple[Weight, ...]
     external: tuple[External, ...]
-
-
-class _Span(NamedTuple):
-    start: int
-    end: int
-
-
-class _Reader:
-    """Walks over a protocol buffer; hostile input can neither run it out of bounds nor keep it for long."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-        self._left = _MOST_FIELDS
-
-    def fields(self, span: _Span) -> Iterator[tuple[int, int | _Span]]:
-        """Every field of a message: its number, and its value or where its bytes lie."""
-        at = span.start
-        while at < span.end:
-            self._left -= 1
-            if self._left < 0:
-                raise Malformed("it has too many parts")
-            tag, at = self._varint(at, span.end)
-            number, wire = tag >> 3, tag & 7
-            if number == 0:
-                raise Malformed("a field has the number 0")
-            if wire == _VARINT:
-                value, at = self._varint(at, span.end)
-                yield number, value
-            elif wire == _BYTES:
-                length, at = self._varint(at, span.end)
-                if at + length > span.end:
-                    raise Truncated(at + length)
-                yield number, _Span(at, at + length)
-                at += length
-            elif wire in (_FIXED64, _FIXED32):
-                at += 8 if wire == _FIXED64 else 4
-                if at > span.end:
-                    raise Truncated(at)
-            else:
-                raise Malformed(f"a field has the unknown kind {wire}")
-
-    def text(self, span: _Span) -> str:
-        """A string."""
-        return bytes(self._data[span.start : span.end]).decode("utf-8", "replace")
-
-    def _varint(self, at: int, end: int) -> tuple[int, int]:
-        value = 0
-        for shift in range(0, 70, 7):
-            if at >= end:
-                raise Truncated(at + 1)
-            byte = self._data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value & 0xFFFF_FFFF_FFFF_FFFF, at
-        raise Malformed("a number has no end")
 
 
 def read_outline(data: memoryview) -> Outline:
@@ -144,19 +102,17 @@ def read_outline(data: memoryview) -> Outline:
         Malformed: These are not the bytes of an ONNX model.
         Truncated: They begin as one and are cut off.
     """
-    reader = _Reader(data)
-    ir_version, opset, producer = 0, 0, ""
-    graphs: list[_Span] = []
+    reader = Reader(data)
+    ir_version, opset = 0, 0
+    graphs: list[Span] = []
     external: list[External] = []
     try:
-        for number, value in reader.fields(_Span(0, len(data))):
+        for number, value in reader.fields(Span(0, len(data))):
             if number == 1 and isinstance(value, int):
                 ir_version = value
-            elif number == 2 and isinstance(value, _Span):
-                producer = reader.text(value)[:80]
-            elif number == 7 and isinstance(value, _Span):
+            elif number == 7 and isinstance(value, Span):
                 graphs.append(value)
-            elif number == 8 and isinstance(value, _Span):
+            elif number == 8 and isinstance(value, Span):
                 opset = max(opset, _opset(reader, value))
     except Truncated:
         if not 0 < ir_version < _NEWEST_IR:
@@ -165,52 +121,71 @@ def read_outline(data: memoryview) -> Outline:
     if not 0 < ir_version < _NEWEST_IR:
         raise Malformed("it says no version of the format")
     if not graphs:
-        raise Malformed("it holds no graph")
+        raise Malformed("it has no graph")
+    if len(graphs) > 1:
+        # A runtime would join them: what only the other one names would go unseen.
+        raise Malformed("it has two graphs")
     try:
-        inputs = _graph(reader, graphs[-1], external, 0)
+        graph = _graph(reader, graphs[0], external, 0)
     except Truncated:
         # All of the graph's bytes are there, and yet a part of it claims more than they are.
         raise Malformed("the lengths in it contradict each other") from None
-    return Outline(ir_version, opset, producer, inputs, tuple(external))
+    own = {weight.name for weight in graph.weights}
+    inputs = tuple(one for one in graph.inputs if one.name not in own)
+    if len(inputs) + len(graph.outputs) > _MOST_VALUES:
+        raise Malformed("it has too many inputs")
+    return Outline(opset, graph.nodes, inputs, tuple(graph.outputs), tuple(graph.weights), tuple(external))
 
 
-def _opset(reader: _Reader, span: _Span) -> int:
+def _opset(reader: Reader, span: Span) -> int:
     """Version of the standard operators in an ``OperatorSetIdProto``; 0 for those of somebody else."""
     domain, version = "", 0
     for number, value in reader.fields(span):
-        if number == 1 and isinstance(value, _Span):
+        if number == 1 and isinstance(value, Span):
             domain = reader.text(value)
         elif number == 2 and isinstance(value, int):
             version = value
     return version if domain in ("", "ai.onnx") else 0
 
 
-def _graph(reader: _Reader, span: _Span, external: list[External], depth: int) -> tuple[GraphInput, ...]:
-    """Inputs of a ``GraphProto``; adds what its weights and those of the graphs inside it name."""
+class _Graph(NamedTuple):
+    nodes: int
+    inputs: list[Declared]
+    outputs: list[Declared]
+    weights: list[Weight]
+
+
+def _graph(reader: Reader, span: Span, external: list[External], depth: int) -> _Graph:
+    """A ``GraphProto``; adds what its weights and those of the graphs inside it name."""
     if depth > _DEEPEST:
         raise Malformed("graphs are nested too deep")
-    inputs: list[GraphInput] = []
-    weights: set[str] = set()
+    nodes = 0
+    inputs: list[Declared] = []
+    outputs: list[Declared] = []
+    weights: list[Weight] = []
     for number, value in reader.fields(span):
-        if not isinstance(value, _Span):
+        if not isinstance(value, Span):
             continue
         if number == 1:
+            nodes += 1
             _node(reader, value, external, depth)
         elif number == 5:
-            weights.add(_tensor(reader, value, external))
+            weights.append(_tensor(reader, value, external))
         elif number == 11:
-            inputs.append(_input(reader, value))
+            inputs.append(_value(reader, value))
+        elif number == 12:
+            outputs.append(_value(reader, value))
         elif number == 15:
             _sparse(reader, value, external)
-    return tuple(one for one in inputs if one.name not in weights)
+    return _Graph(nodes, inputs, outputs, weights)
 
 
-def _node(reader: _Reader, span: _Span, external: list[External], depth: int) -> None:
+def _node(reader: Reader, span: Span, external: list[External], depth: int) -> None:
     for number, value in reader.fields(span):
-        if number != 5 or not isinstance(value, _Span):
+        if number != 5 or not isinstance(value, Span):
             continue
         for part, inner in reader.fields(value):
-            if not isinstance(inner, _Span):
+            if not isinstance(inner, Span):
                 continue
             if part in (5, 10):
                 _tensor(reader, inner, external)
@@ -220,64 +195,76 @@ def _node(reader: _Reader, span: _Span, external: list[External], depth: int) ->
                 _sparse(reader, inner, external)
 
 
-def _sparse(reader: _Reader, span: _Span, external: list[External]) -> None:
+def _sparse(reader: Reader, span: Span, external: list[External]) -> None:
     for number, value in reader.fields(span):
-        if number in (1, 2) and isinstance(value, _Span):
+        if number in (1, 2) and isinstance(value, Span):
             _tensor(reader, value, external)
 
 
-def _tensor(reader: _Reader, span: _Span, external: list[External]) -> str:
-    """Name of a ``TensorProto``."""
-    name, entries = "", {}
+def _tensor(reader: Reader, span: Span, external: list[External]) -> Weight:
+    """A ``TensorProto``: its sizes, type, name and place; its numbers are stepped over."""
+    name, dtype, entries = "", "", {}
+    dims: list[int] = []
     for number, value in reader.fields(span):
-        if not isinstance(value, _Span):
-            continue
-        if number == 8:
+        if number == 1:
+            # One by one or packed, as the writer likes it.
+            for size in reader.numbers(value) if isinstance(value, Span) else (value,):
+                dims.append(size)
+                if len(dims) > _MOST_DIMS:
+                    raise Malformed("a weight has too many sizes")
+        elif number == 2 and isinstance(value, int):
+            dtype = _DTYPES.get(value, "")
+        elif number == 8 and isinstance(value, Span):
             name = reader.text(value)
-        elif number == 13:
+        elif number == 13 and isinstance(value, Span):
             parts = {
-                part: reader.text(inner) for part, inner in reader.fields(value) if isinstance(inner, _Span)
+                part: reader.text(inner) for part, inner in reader.fields(value) if isinstance(inner, Span)
             }
             entries[parts.get(1, "")] = parts.get(2, "")
     if "location" in entries:
         end = sum(int(text) for key in ("offset", "length") if (text := entries.get(key, "")).isdecimal())
         external.append(External(entries["location"], end))
-    return name
+    return Weight(name, tuple(dims), dtype, span)
 
 
-def _input(reader: _Reader, span: _Span) -> GraphInput:
+def _value(reader: Reader, span: Span) -> Declared:
     """A ``ValueInfoProto``."""
-    name, shape = "", None
+    name, shape, dtype = "", None, ""
     for number, value in reader.fields(span):
-        if not isinstance(value, _Span):
+        if not isinstance(value, Span):
             continue
         if number == 1:
             name = reader.text(value)
         elif number == 2:
-            shape = _shape(reader, value)
-    return GraphInput(name, shape)
+            for tensor in _parts(reader, value, 1):
+                shape, dtype = _type(reader, tensor)
+    return Declared(name, shape, dtype)
 
 
-def _shape(reader: _Reader, span: _Span) -> tuple[Dim, ...] | None:
-    """Shape in a ``TypeProto``: tensor_type (1), shape (2), its dimensions (1)."""
-    for outer in _parts(reader, span, 1):
-        for shape in _parts(reader, outer, 2):
-            return tuple(_dim(reader, dim) for dim in _parts(reader, shape, 1))
-    return None
-
-
-def _parts(reader: _Reader, span: _Span, wanted: int) -> Iterator[_Span]:
+def _type(reader: Reader, span: Span) -> tuple[tuple[Dim, ...] | None, str]:
+    """Shape and type in a ``TypeProto.Tensor``."""
+    shape: tuple[Dim, ...] | None = None
+    dtype = ""
     for number, value in reader.fields(span):
-        if number == wanted and isinstance(value, _Span):
+        if number == 1 and isinstance(value, int):
+            dtype = _DTYPES.get(value, "")
+        elif number == 2 and isinstance(value, Span):
+            shape = tuple(_dim(reader, dim) for dim in _parts(reader, value, 1))
+    return shape, dtype
+
+
+def _parts(reader: Reader, span: Span, wanted: int) -> Iterator[Span]:
+    for number, value in reader.fields(span):
+        if number == wanted and isinstance(value, Span):
             yield value
 
 
-def _dim(reader: _Reader, span: _Span) -> Dim:
+def _dim(reader: Reader, span: Span) -> Dim:
     found: Dim = None
     for number, value in reader.fields(span):
         if number == 1 and isinstance(value, int):
             # Exporters write 0 or -1 for "any".
             found = value if 0 < value < 2**31 else None
-        elif number == 2 and isinstance(value, _Span):
+        elif number == 2 and isinstance(value, Span):
             found = reader.text(value) or None
     return found

@@ -10,9 +10,10 @@ import numpy as np
 from engines.errors import EngineError
 from engines.faces import Floats
 from engines.files import quoted
+from engines.runtime.model.file import read_model_file
+from engines.runtime.model.format import Weight
 
-_PLAIN: Final = (1, 10, 11, 16)
-"""ONNX's numbers of float32, float16, float64 and bfloat16."""
+_PLAIN: Final = ("float32", "float16", "float64", "bfloat16")
 
 
 def read_matrix(path: Path, name: str, shape: tuple[int, int]) -> Floats:
@@ -37,16 +38,11 @@ def read_matrix(path: Path, name: str, shape: tuple[int, int]) -> Floats:
             f"The package onnx is not installed, so {quoted(path)} cannot be read.",
             "Type: pip install 'doppelcam[cpu]'",
         ) from error
-    try:
-        weights = onnx.load(str(path), load_external_data=False).graph.initializer
-    except Exception as error:  # protobuf raises its own classes, which differ by version
-        raise EngineError(
-            f"{quoted(path)} is not a whole ONNX model: {error}.", "Download it again."
-        ) from error
-    named = [weight for weight in weights if weight.name == name and tuple(weight.dims) == shape]
-    chosen = named[0] if named else weights[-1] if len(weights) else None
-    if chosen is None or tuple(chosen.dims) != shape or chosen.data_type not in _PLAIN:
-        what = "nothing" if chosen is None else "×".join(map(str, chosen.dims)) or "a single number"
+    weights = read_model_file(path).outline.weights
+    named = [weight for weight in weights if weight.name == name and weight.shape == shape]
+    chosen = named[0] if named else weights[-1] if weights else None
+    if chosen is None or chosen.shape != shape or chosen.dtype not in _PLAIN:
+        what = "nothing" if chosen is None else "×".join(map(str, chosen.shape)) or "a single number"
         raise EngineError(
             f"{quoted(path)} has no weight {name}: a matrix of {shape[0]}×{shape[1]} was expected, by that name or as "
             f"the last weight, which is {what}.",
@@ -60,20 +56,14 @@ def read_matrix(path: Path, name: str, shape: tuple[int, int]) -> Floats:
     return matrix
 
 
-def _values(onnx: Any, tensor: Any, path: Path) -> Any:
-    folder = path.parent.resolve()
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        kept = {entry.key: entry.value for entry in tensor.external_data}
-        place = (folder / kept.get("location", "")).resolve()
-        # A model may name any file of this machine here.
-        if not (place.is_relative_to(folder) and place.is_file()):
-            raise EngineError(
-                f"{quoted(path)} keeps its weights in {kept.get('location', '')!r}, and that is no file in its folder.",
-                "Put the model and its data beside each other, as they were published.",
-            )
+def _values(onnx: Any, weight: Weight, path: Path) -> Any:
+    """The numbers of one weight, without a look at half a gigabyte of others."""
     try:
-        return onnx.numpy_helper.to_array(tensor, str(folder))
-    except Exception as error:  # too short, or of another encoding
+        with path.open("rb") as file:
+            file.seek(weight.at.start)
+            tensor = onnx.TensorProto.FromString(file.read(weight.at.end - weight.at.start))
+        return onnx.numpy_helper.to_array(tensor, str(path.parent.resolve()))
+    except Exception as error:  # too short, or of another encoding; protobuf's own classes differ by version
         raise EngineError(
             f"A weight of {quoted(path)} cannot be read: {error}.", "Download it again."
         ) from error

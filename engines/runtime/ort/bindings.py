@@ -67,11 +67,3 @@ def brief(reason: Exception | str) -> str:
     text = re.sub(r"\S*/onnxruntime_src/\S+:\d+ .*?\) (?=[A-Z])", "", text)
     text = re.sub(r"[\x00-\x1f\x7f-\x9f\s]+", " ", text).strip().rstrip(".")
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def runtime_version() -> str | None:
-    """Version of ONNX Runtime, None where there is none."""
-    try:
-        return str(load().__version__)
-    except EngineError:
-        return None

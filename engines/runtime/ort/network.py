@@ -16,11 +16,8 @@ from engines.runtime.base import TensorSpec
 from engines.runtime.device import CPU, Device
 from engines.runtime.model.file import Hint, ModelFile, read_model_file
 from engines.runtime.ort import bindings as ort
-from engines.runtime.ort.bindings import runtime_version
 from engines.runtime.ort.session import Place, open_session
 from engines.runtime.shapes import Sizes, fixed_shapes, overrides, shown_shape
-
-__all__ = ["OnnxNetwork", "runtime_version", "threads_for"]
 
 _DTYPES: Final = {
     "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64", "tensor(bool)": "bool",

@@ -152,9 +152,3 @@ def driver_version(
     except OSError:
         return ""
     return told[0] if told else ""
-
-
-def sha256_of(path: Path) -> str:
-    """The sum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -96,20 +96,6 @@ def run_on(network: Network, inputs: Sequence[Array]) -> tuple[Array, ...]:
     return tuple(np.array(out) for out in network.outputs)
 
 
-def compare(network: Network, samples: Sequence[Sample], embed: Embed | None = None) -> Verdict:
-    """Judges a network by samples of the model in float32.
-
-    Args:
-        network: What is to be judged.
-        samples: Of the model.
-        embed: Tells whose face a picture shows, where an embedder is at hand.
-
-    Raises:
-        EngineError: The network failed.
-    """
-    return judge(samples, [run_on(network, one.inputs) for one in samples], embed)
-
-
 def judge(samples: Sequence[Sample], given: Sequence[Sequence[Array]], embed: Embed | None = None) -> Verdict:
     """Judges outputs by those of the model in float32.
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from engines.errors import EngineError
-from engines.files import quoted
+from engines.files import quoted, sha256_of
 from engines.kernels.gpu.card import load_cupy
 from engines.runtime import wheels
 from engines.runtime.driver import Driver, find_driver
 from engines.runtime.model.file import Hint, read_model_file
 from engines.runtime.shapes import Sizes, fixed_shapes
 from engines.runtime.trt.bindings import Package, TensorRt, find_package, load
-from engines.runtime.trt.key import driver_version, sha256_of, target_of
+from engines.runtime.trt.key import driver_version, target_of
 from engines.runtime.trt.network import TensorRtNetwork
 from engines.runtime.trt.plans import PlanStore, Unplanned
 

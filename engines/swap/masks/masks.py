@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 import cv2
@@ -22,8 +23,6 @@ _POLYGON: Final = 48
 _SHAPE: Final = (1.15, 0.95, 0.80)
 """Of a face: half its width in distances of the eyes; from the eyes up and from the mouth down in distances from eyes
 to mouth."""
-
-
 _SQUARE: Final = np.ones((3, 3), np.uint8)
 EROSIONS: Final = 2
 
@@ -163,6 +162,19 @@ class Oval(_Plain):
         """See :class:`Outline`."""
         outline = outline_of(face, affine)
         return sides_of(outline), _SOFT * float(np.ptp(outline[:, 0]))
+
+
+def outline_mask(name: str, template: str) -> MaskSource:
+    """The outline of a name.
+
+    Args:
+        name: One of :data:`~engines.swap.masks.choice.OUTLINES`.
+        template: Of the crop.
+    """
+    made: Mapping[str, Callable[[], MaskSource]] = {
+        "oval": Oval, "ellipse": partial(Ellipse, template), "box": Box
+    }  # fmt: skip
+    return made[name]()
 
 
 class Masks:

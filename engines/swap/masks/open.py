@@ -11,7 +11,7 @@ from engines.errors import EngineError
 from engines.runtime.device import Device
 from engines.swap.masks.choice import MaskChoice
 from engines.swap.masks.live_parts import LivePart
-from engines.swap.masks.masks import Ellipse, MaskSource, Oval
+from engines.swap.masks.masks import MaskSource, outline_mask
 from engines.swap.masks.seen import Occluder, Regions
 
 
@@ -33,12 +33,8 @@ def make_masks(
         UsageError: There is no such network, or it is for something else.
         EngineError: Its file is not there.
     """
-    more: list[MaskSource] = []
-    for outline in choice.outlines[1:]:
-        if outline == "oval":
-            more.append(Oval())
-        elif outline == "ellipse":
-            more.append(Ellipse(template))
+    # The box is always there.
+    more = [outline_mask(outline, template) for outline in choice.outlines[1:] if outline != "box"]
     more.extend(LivePart(live) for live in choice.live)
     if choice.occlusion is not None:
         path = _file(choice.occlusion, "occlude", store, "occlusion", choice.if_there)

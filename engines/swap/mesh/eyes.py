@@ -72,14 +72,13 @@ class EyeColours:
             return usual
         lit = photo * gain[RINGS[eye]].mean(0)
         curve = np.stack([np.interp(np.arange(256), usual, lit[:, channel]) for channel in range(3)], 1)
-        table = np.clip(np.rint(curve), 0, 255).astype(np.uint8)[:, None]
-        coloured = cv2.LUT(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), table.transpose(1, 0, 2))
+        # Opaque as the texture is, so that this is mixed in place.
+        table: Image = np.full((256, 4), 255, np.uint8)
+        table[:, :3] = np.clip(np.rint(curve), 0, 255)
+        coloured = cv2.LUT(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGRA), table[None])
         # For whoever paints a picture that lies elsewhere.
-        opening.colours, opening.strength = table[:, 0], strength
-        live = opening.texture[:, :, :3]
-        opening.texture[:, :, :3] = cv2.addWeighted(
-            coloured, strength, np.ascontiguousarray(live), 1 - strength, 0
-        )
+        opening.colours, opening.strength = table[:, :3], strength
+        cv2.addWeighted(coloured, strength, opening.texture, 1 - strength, 0, dst=opening.texture)
         return usual
 
 

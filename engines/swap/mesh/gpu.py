@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import cv2
 import numpy as np
 
 from engines.faces import Array, Face, Floats
+from engines.kernels.canvas import Window
 from engines.kernels.gpu.canvas import GpuCanvas, GpuEasel
 from engines.kernels.gpu.card import GpuArray
 from engines.swap.base import Progress
 from engines.swap.mesh.cover import Cover
+from engines.swap.mesh.kept import place_of
 from engines.swap.mesh.mesh import MeshLayer, MeshSwapper
 
 _MARGIN: Final = 2
@@ -38,6 +39,7 @@ class GpuMeshSwapper:
         self.nodes: Mapping[str, Mapping[str, int]] = {}
         self._mesh, self._easel = mesh, easel
         self._levels: list[tuple[GpuArray, GpuArray]] = []
+        self._plain: GpuArray = None
         self._room: dict[object, GpuArray] = {}
 
     def open(self, progress: Progress) -> None:
@@ -79,19 +81,16 @@ class GpuMeshSwapper:
     def close(self) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         self._mesh.close()
-        self._levels = []
-        self._room = {}
+        self._levels, self._plain, self._room = [], None, {}
 
     def _kept(
         self, picture: GpuCanvas, cover: Cover
     ) -> tuple[tuple[int, int], GpuArray, GpuArray, GpuArray] | None:
         """What is before the face, lifted before anything is painted: its corner, its pixels, the mask and its map."""
-        region = _region(cover, picture.size)
-        if region is None:
+        place = place_of(cover, picture.size)
+        if place is None:
             return None
-        left, top, right, bottom = region
-        affine = cover.affine.astype(np.float32)
-        affine[:, 2] += affine[:, :2] @ np.array([left, top], np.float32)
+        (left, top, right, bottom), affine = place
         mask, there, blank = picture.work.parcels.send(cover.mask, affine, _BLANK)
         live = self._scratch("kept", (bottom - top, right - left))
         picture.work.pictures.lift(picture.image, (left, top), live, blank, 0.0)
@@ -107,23 +106,10 @@ class GpuMeshSwapper:
         return room[:count].reshape(height, width, 4)
 
 
-def _window(xy: Floats, corners: Array) -> tuple[int, int, int, int]:
+def _window(xy: Floats, corners: Array) -> Window:
     """Left, top, right and bottom of some triangles, pixels."""
     points = xy[corners.reshape(-1)] if len(corners) else xy[:1]
     # Bounded while still a float: an integer too large to hold is no number at all.
     low = np.clip(np.floor(points.min(0)) - _MARGIN, -1e6, 1e6).astype(int)
     high = np.clip(np.ceil(points.max(0)) + _MARGIN, -1e6, 1e6).astype(int)
     return int(low[0]), int(low[1]), int(high[0]), int(high[1])
-
-
-def _region(cover: Cover, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
-    """Left, top, right and bottom of the part of a frame that something is before; None if it lies outside."""
-    x, y, w, h = cv2.boundingRect(cover.mask)
-    if not w or not h:
-        return None
-    back = cv2.invertAffineTransform(cover.affine)
-    corners = np.array([[x - 1, y - 1], [x + w, y - 1], [x + w, y + h], [x - 1, y + h]], np.float32)
-    there = corners @ back[:, :2].T + back[:, 2]
-    left, top = np.clip(np.floor(there.min(0)), 0, size).astype(int).tolist()
-    right, bottom = np.clip(np.ceil(there.max(0)) + 1, 0, size).astype(int).tolist()
-    return None if right - left < 1 or bottom - top < 1 else (left, top, right, bottom)

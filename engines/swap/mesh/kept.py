@@ -5,7 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from engines.faces import Array, Image
+from engines.faces import Array, Floats, Image
+from engines.kernels.canvas import Window
 from engines.swap.mesh.cover import Cover
 
 
@@ -27,21 +28,12 @@ class Keeper:
             Rows and columns of the frame, the pixels there, and (H, W) uint8 how much of each is to be put back, valid
             until the next call; None if it lies outside.
         """
-        x, y, w, h = cv2.boundingRect(cover.mask)
-        if not w or not h:
+        place = place_of(cover, (image.shape[1], image.shape[0]))
+        if place is None:
             return None
-        back = cv2.invertAffineTransform(cover.affine)
-        corners = np.array([[x - 1, y - 1], [x + w, y - 1], [x + w, y + h], [x - 1, y + h]], np.float32)
-        there = corners @ back[:, :2].T + back[:, 2]
-        height, width = image.shape[:2]
-        x0, y0 = np.clip(np.floor(there.min(0)), 0, (width, height)).astype(int).tolist()
-        x1, y1 = np.clip(np.ceil(there.max(0)) + 1, 0, (width, height)).astype(int).tolist()
-        if x1 - x0 < 2 or y1 - y0 < 2:
-            return None
-        affine = cover.affine.copy()
-        affine[:, 2] += affine[:, :2] @ np.array([x0, y0], np.float32)
-        rows, columns = slice(y0, y1), slice(x0, x1)
-        live, amount = self._room(y1 - y0, x1 - x0)
+        (left, top, right, bottom), affine = place
+        rows, columns = slice(top, bottom), slice(left, right)
+        live, amount = self._room(bottom - top, right - left)
         cv2.warpAffine(
             cover.mask, affine, amount.shape[::-1], dst=amount, flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         )
@@ -55,3 +47,29 @@ class Keeper:
             size = (max(height, self._amount.shape[0]), max(width + 1, self._amount.shape[1]))
             self._live, self._amount = np.empty((*size, 3), np.uint8), np.empty(size, np.uint8)
         return self._live[:height, :width], self._amount[:height, :width]
+
+
+def place_of(cover: Cover, size: tuple[int, int]) -> tuple[Window, Floats] | None:
+    """The part of a frame that something is before.
+
+    Args:
+        cover: What is before the face.
+        size: Width and height of the frame, pixels.
+
+    Returns:
+        Where it is, and (2, 3) float32, pixels of that part to pixels of the mask; None if nothing of it, or hardly a
+        pixel, is inside.
+    """
+    x, y, w, h = cv2.boundingRect(cover.mask)
+    if not w or not h:
+        return None
+    back = cv2.invertAffineTransform(cover.affine)
+    corners = np.array([[x - 1, y - 1], [x + w, y - 1], [x + w, y + h], [x - 1, y + h]], np.float32)
+    there = corners @ back[:, :2].T + back[:, 2]
+    left, top = np.clip(np.floor(there.min(0)), 0, size).astype(int).tolist()
+    right, bottom = np.clip(np.ceil(there.max(0)) + 1, 0, size).astype(int).tolist()
+    if right - left < 2 or bottom - top < 2:
+        return None
+    affine = cover.affine.astype(np.float32)
+    affine[:, 2] += affine[:, :2] @ np.array([left, top], np.float32)
+    return (left, top, right, bottom), affine

@@ -19,6 +19,7 @@ from engines.faces import Array, Face, Floats, Image
 from engines.kernels import blobs, cpu, edges
 from engines.kernels import cover as cover_kernels
 from engines.kernels import lids as lids_kernels
+from engines.kernels.ready import make_ready
 from engines.swap.base import Progress
 from engines.swap.mesh.cover import Acquaintance, Cover, Covers
 from engines.swap.mesh.eyes import EyeColours
@@ -118,13 +119,11 @@ class MeshSwapper:
 
     def open(self, progress: Progress) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
-        cpu.warm_up(progress)
-        cover_kernels.warm_up(progress)
-        blobs.warm_up(progress)
-        edges.warm_up(progress)
-        lids_kernels.warm_up(progress)
-        wears = any(worn(source.image, source.points) for source in self._sources)
-        self._covers = Covers(spectacles=not wears) if self._looks.occluders == "live" else None
+        make_ready(progress, cpu, cover_kernels, blobs, edges, lids_kernels)
+        self._covers = None
+        if self._looks.occluders == "live":
+            wears = any(worn(source.image, source.points) for source in self._sources)
+            self._covers = Covers(spectacles=not wears)
         names = ", ".join(source.name for source in self._sources)
         progress(f"face of {names}")
         eyes, mouth = self._looks.eyes, self._looks.mouth
@@ -139,7 +138,8 @@ class MeshSwapper:
             )
         self._eye_colours = EyeColours(texture) if eyes == "mixed" else None
         self._openings = Openings((EYES if eyes == "mixed" else ()) + (MOUTH if mouth == "live" else ()))
-        self._fixed = sorted({vertex for group in EYES for vertex in group} if eyes == "live" else ())
+        fixed = sorted({vertex for group in EYES for vertex in group} if eyes == "live" else ())
+        self._proportions = Proportions(self._shape, self._looks.shape, fixed)
         self._triangles = np.ascontiguousarray(_visible(texture.levels[-1][:, :, 3] > 0, texture.uv[-1]))
         self._covering = self._known.copy()
         self._covering[list(OVAL)] = 0
@@ -157,8 +157,9 @@ class MeshSwapper:
         cpu.facing(live, triangles(), self._normals, self._facing)
         low, high = _EDGE_ON
         opacity = np.clip((self._facing - low) / (high - low), 0, 1)
-        if float(opacity @ self._covering) < _COVERS:
-            # Before anything is learnt from it: such a mesh may be a mistake.
+        if not float(opacity @ self._covering) >= _COVERS:
+            # Before anything is learnt from it: such a mesh may be a mistake. One that is huge has no directions at
+            # all, and no number is not enough either.
             return None
         person = self._person(face.track)
         gain = np.empty((POINTS, 4), np.float32)
@@ -166,12 +167,12 @@ class MeshSwapper:
         if self._covers is not None:
             cover = self._covers.look(face.patch, live, person.face)
             known = known * self._covers.bare(person.face)
-        if cover is not None and float((opacity * (1 - cover.vertices)) @ self._covering) < _COVERS:
+        if cover is not None and not float((opacity * (1 - cover.vertices)) @ self._covering) >= _COVERS:
             # Hardly anything of the face is seen; and what is before it may be a mistake.
             return None
         gain[:, :3] = self._lit(face, person, known)
         gain[:, 3] = opacity / 255
-        lids = (1.0, 1.0) if self._fixed else person.lids.open(face.patch, live)
+        lids = (1.0, 1.0) if self._looks.eyes == "live" else person.lids.open(face.patch, live)
         points = live + person.proportions.offset(live, lids)
         openings = self._openings.take(image, live)
         if self._eye_colours is not None:
@@ -221,7 +222,7 @@ class MeshSwapper:
     def _person(self, track: int) -> _Person:
         person = self._people.pop(track, None)
         if person is None:
-            person = _Person(Proportions(self._shape, self._looks.shape, self._fixed))
+            person = _Person(self._proportions.of_another())
             if len(self._people) >= _REMEMBERED:
                 del self._people[next(iter(self._people))]
         self._people[track] = person

@@ -64,7 +64,12 @@ class Openings:
     def __init__(self, groups: Sequence[tuple[int, ...]]) -> None:
         corners = triangles()
         self._groups = [
-            (group, np.ascontiguousarray(corners[np.isin(corners, group).all(1)])) for group in groups
+            (
+                np.array(group),
+                np.ascontiguousarray(corners[np.isin(corners, group).all(1)]),
+                EYES.index(group) if group in EYES else None,
+            )
+            for group in groups
         ]
         self._plain = np.ones((POINTS, 4), np.float32)
         self._plain[:, 3] = 1 / 255
@@ -78,17 +83,16 @@ class Openings:
         """
         height, width = image.shape[:2]
         taken = []
-        for group, corners in self._groups:
-            vertices = list(group)
-            low = np.floor(points[vertices, :2].min(0)).astype(int) - _MARGIN
-            high = np.ceil(points[vertices, :2].max(0)).astype(int) + _MARGIN + 1
+        for vertices, corners, eye in self._groups:
+            there = points[vertices, :2]
+            low = np.floor(there.min(0)).astype(int) - _MARGIN
+            high = np.ceil(there.max(0)).astype(int) + _MARGIN + 1
             x0, y0 = max(0, int(low[0])), max(0, int(low[1]))
             x1, y1 = min(width, int(high[0])), min(height, int(high[1]))
             if x1 - x0 < 2 or y1 - y0 < 2:
                 continue
             texture = np.asarray(cv2.cvtColor(image[y0:y1, x0:x1], cv2.COLOR_BGR2BGRA), np.uint8)
             uv = np.ascontiguousarray(points[:POINTS, :2] - np.array([x0, y0], np.float32))
-            eye = EYES.index(group) if group in EYES else None
             taken.append(Opening(texture, uv, corners, eye, (x0, y0)))
         return taken
 

@@ -7,6 +7,8 @@ they are; what is left between the live person's shape now and their usual one i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -23,7 +25,7 @@ from engines.analysis.topology import (
     RIGHT_EYE_RINGS,
     canonical,
 )
-from engines.faces import Floats
+from engines.faces import Array, Floats
 from engines.swap.mesh.ramp import smoothstep
 
 _FALL: Final = 1.2
@@ -72,15 +74,20 @@ def align(points: Floats) -> tuple[Floats, Floats]:
         offsets there back to pixels of the frame.
     """
     live = points[:POINTS].astype(np.float64)
-    target = canonical().astype(np.float64)
     live -= live.mean(0)
-    target = target - target.mean(0)
     # Umeyama 1991: the similarity of least squares.
-    u, s, vt = np.linalg.svd(live.T @ target)
+    u, s, vt = np.linalg.svd(live.T @ _target())
     sign = np.array([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
     rotation = (u * sign) @ vt
     scale = float((s * sign).sum() / np.einsum("nd,nd->", live, live))
     return (scale * live @ rotation).astype(np.float32), (rotation.T / scale).astype(np.float32)
+
+
+@cache
+def _target() -> Array:
+    """(468, 3) float64: the canonical face around its middle."""
+    target = canonical().astype(np.float64)
+    return np.asarray(target - target.mean(0))
 
 
 def mean_shape(photos: Sequence[Floats]) -> Floats:
@@ -95,16 +102,21 @@ def mean_shape(photos: Sequence[Floats]) -> Floats:
     return np.asarray(np.mean([align(points)[0] for points in photos], axis=0), np.float32)
 
 
+def _away(vertices: Sequence[int]) -> Floats:
+    """(468, 1) float32: how far each vertex of the canonical face is from the nearest of some, cm."""
+    points = canonical()
+    apart = np.linalg.norm(points[:, None] - points[list(vertices)][None], axis=2)
+    return np.asarray(apart.min(1)[:, None], np.float32)
+
+
 def _freedom() -> Floats:
     """(468, 1) float32: how much of the offset each vertex may take; none on the oval, where the live head ends."""
-    near = np.linalg.norm(canonical()[:, None] - canonical()[list(OVAL)][None], axis=2).min(1)
-    return smoothstep(near / _FALL)[:, None]
+    return smoothstep(_away(OVAL) / _FALL)
 
 
 def _around(vertices: Sequence[int], reach: float) -> Floats:
     """(468, 1) float32: 1 on some vertices, fading out around them."""
-    near = np.linalg.norm(canonical()[:, None] - canonical()[list(vertices)][None], axis=2).min(1)
-    return smoothstep(1 - near / reach)[:, None]
+    return smoothstep(1 - _away(vertices) / reach)
 
 
 def _mouth_offset(photo: Floats, usual: Floats, now: Floats) -> Floats:
@@ -160,13 +172,18 @@ class Proportions:
         self._photo = align(photo)[0]
         self._weight = _freedom() * np.float32(strength)
         if fixed:
-            near = np.linalg.norm(canonical()[:, None] - canonical()[list(fixed)][None], axis=2).min(1)
-            self._weight *= np.clip(near / _FIXED_FALL, 0, 1).astype(np.float32)[:, None]
+            self._weight *= np.clip(_away(fixed) / _FIXED_FALL, 0, 1)
         self._mouth = _around(_LIP_VERTICES, _MOUTH_FALL)
         self._emphasis = _BROW_EMPHASIS * _around((*RIGHT_BROW, *LEFT_BROW), _BROW_FALL)
         self._emphasis += _MOUTH_EMPHASIS * self._mouth
         self._usual: Floats | None = None
         self._seen = 0
+
+    def of_another(self) -> Proportions:
+        """The same for another live person, of whom nothing was learnt yet; far cheaper than to make one."""
+        other = copy(self)
+        other._usual, other._seen = None, 0
+        return other
 
     def offset(self, points: Floats, lids: Sequence[float] = (1.0, 1.0)) -> Floats:
         """What to add to the live landmarks.

@@ -71,7 +71,3 @@ class ColourMatch:
         self._tracks[track] = both
         middle = face_mean.astype(np.float32)
         return both[0], both[1] + middle - both[0] * middle
-
-    def forget(self) -> None:
-        """Forgets every track."""
-        self._tracks.clear()

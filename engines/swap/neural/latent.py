@@ -26,34 +26,34 @@ LENGTH: Final = 512
 _EMAP: Final = "emap"
 
 
-def latent_of(sources: Sequence[SourceFace], generator: Generator, device: Device) -> Floats:
-    """The vector that says whose face to put on.
+def latents_of(people: Sequence[Sequence[SourceFace]], generator: Generator, device: Device) -> list[Floats]:
+    """The vectors that say whose face to put on; every network for that is opened once.
 
     Photos of one person are averaged as the embedder gives them, so that a clear one counts for more: the length of
     its vector grows with what it saw.
 
     Args:
-        sources: One or several photos of one person.
+        people: One or several photos of each person.
         generator: Whose contract says what is done to the embedding.
         device: What embedder and converter run on; they are closed again.
 
     Returns:
-        (512,) float32.
+        (512,) float32 for each person.
 
     Raises:
         EngineError: Something that is needed is not there, or gives something else than an embedding.
     """
     kind = generator.contract.source
-    embedding = _embedding(sources, _needed(generator, generator.embedder, "an embedder"), device)
+    embeddings = _embedded(people, _needed(generator, generator.embedder, "an embedder"), device)
     if kind == "embedding":
-        return embedding
+        return embeddings
     if kind == "embedding_normed":
-        return unit(embedding)
+        return [unit(embedding) for embedding in embeddings]
     if kind == "emap":
         matrix = read_matrix(generator.path, _EMAP, (LENGTH, LENGTH))
-        return unit(np.asarray(unit(embedding) @ matrix, np.float32))
-    converted = _converted(embedding, _needed(generator, generator.converter, "a converter"), device)
-    return unit(converted) if kind == "converted_normed" else converted
+        return [unit(np.asarray(unit(embedding) @ matrix, np.float32)) for embedding in embeddings]
+    converted = _converted(embeddings, _needed(generator, generator.converter, "a converter"), device)
+    return [unit(one) for one in converted] if kind == "converted_normed" else converted
 
 
 def put_picture(sources: Sequence[SourceFace], template: str, out: Array) -> SourceFace:
@@ -81,7 +81,7 @@ def _needed(generator: Generator, path: Path | None, what: str) -> Path:
     return path
 
 
-def _embedding(sources: Sequence[SourceFace], path: Path, device: Device) -> Floats:
+def _embedded(people: Sequence[Sequence[SourceFace]], path: Path, device: Device) -> list[Floats]:
     embedder = open_embedder(path, device)
     try:
         if embedder.length != LENGTH:
@@ -89,13 +89,13 @@ def _embedding(sources: Sequence[SourceFace], path: Path, device: Device) -> Flo
                 f"{path.name} gives {embedder.length} numbers for a face, where {LENGTH} were expected.",
                 "Use arcface_w600k_r50.",
             )
-        looks = [embedder.embed(source.image, source.points) for source in sources]
-        return np.asarray(np.mean(looks, axis=0), np.float32)
+        looks = [[embedder.embed(one.image, one.points) for one in sources] for sources in people]
+        return [np.asarray(np.mean(each, axis=0), np.float32) for each in looks]
     finally:
         embedder.close()
 
 
-def _converted(embedding: Floats, path: Path, device: Device) -> Floats:
+def _converted(embeddings: Sequence[Floats], path: Path, device: Device) -> list[Floats]:
     network = open_network(path, device)
     try:
         if [array.size for array in (*network.inputs, *network.outputs)] != [LENGTH, LENGTH]:
@@ -103,11 +103,14 @@ def _converted(embedding: Floats, path: Path, device: Device) -> Floats:
                 f"{network.name} is no converter of embeddings: 1×{LENGTH} to 1×{LENGTH} was expected.",
                 "Give the right file.",
             )
-        network.inputs[0].reshape(-1)[:] = embedding
-        network.run()
-        converted = network.outputs[0].reshape(-1).astype(np.float32)
-        if not np.isfinite(converted).all():
-            raise EngineError(f"{network.name} gave an embedding that is not made of numbers.")
-        return converted
+        found = []
+        for embedding in embeddings:
+            network.inputs[0].reshape(-1)[:] = embedding
+            network.run()
+            converted = network.outputs[0].reshape(-1).astype(np.float32)
+            if not np.isfinite(converted).all():
+                raise EngineError(f"{network.name} gave an embedding that is not made of numbers.")
+            found.append(converted)
+        return found
     finally:
         network.close()

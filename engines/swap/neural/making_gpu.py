@@ -5,7 +5,6 @@ Only matrices go there, and thirteen sums of colours come back for each face, as
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +17,13 @@ from engines.errors import EngineError
 from engines.faces import Array, Face, Floats
 from engines.kernels.gpu.canvas import GpuCanvas
 from engines.kernels.gpu.card import Card, GpuArray
-from engines.kernels.gpu.faces import MOMENTS, regions_of
+from engines.kernels.gpu.faces import regions_of
+from engines.kernels.mask import MOMENTS
 from engines.kernels.warp import inverse
 from engines.swap.masks.masks import EROSIONS, Outline
 from engines.swap.neural.boost import Tiles, pictures_of
 from engines.swap.neural.colour import step_of
+from engines.swap.neural.paste import blocks_of
 
 _LIVE = (1.0,) * 3, (0.0,) * 3
 
@@ -157,12 +158,7 @@ class GpuMaking:
             offset: (3,) float32: … and what is added then.
         """
         tiles, side = self._tiles, self._tiles.side
-        # A face that is far away would glitter, were it sampled from a large crop.
-        block = min(max(1, int(math.hypot(affine[0, 0], affine[1, 0]) + 0.35)), side // 2)
-        texels = np.asarray(affine, np.float64).copy()
-        # Texel i is the middle of a block.
-        texels[:, 2] -= (block - 1) / 2
-        texels /= block
+        block, texels = blocks_of(affine, side)
         across = side // block
         match = np.stack([gain * tiles.out_scale, gain * tiles.out_offset + offset])
         region = regions_of(texels[None], (across, across), picture.size)

@@ -23,6 +23,7 @@ from engines.faces import Face, Floats, Image
 from engines.kernels import mask as mask_kernels
 from engines.kernels import paste as paste_kernels
 from engines.kernels import warp as warp_kernels
+from engines.kernels.ready import make_ready
 from engines.restore.restorer import Restorer
 from engines.restore.ways import Never, Rarely
 from engines.runtime.base import Network
@@ -30,7 +31,7 @@ from engines.runtime.device import CPU, Device
 from engines.runtime.open import open_network
 from engines.runtime.rate import slow_advice, warm_up
 from engines.swap.base import Progress
-from engines.swap.masks.masks import Box, Ellipse, Masks, MaskSource, Oval, outline_of, soften
+from engines.swap.masks.masks import Masks, MaskSource, outline_mask, outline_of, soften
 from engines.swap.neural.boost import Tiles
 from engines.swap.neural.colour import ColourMatch
 from engines.swap.neural.dfm import MORPH
@@ -41,9 +42,6 @@ from engines.swap.neural.whose import Whose
 log = logging.getLogger(__name__)
 
 Colour = Literal["match", "poisson", "none"]
-
-SHAPES: Final = ("oval", "ellipse", "box")
-"""Outlines of the face: as it is tracked, as the template expects it, or the whole crop."""
 
 _COVERS: Final = 0.3
 """Part of the face's outline that must be covered, or the real one would be seen."""
@@ -60,7 +58,7 @@ class NeuralOptions:
     Attributes:
         boost: How many times finer than the network's own picture the crop is: 1, 2 or 4.
         morph: How far a DFM morphs, 0…1, where it leaves a choice.
-        shape: Which outline the new face has, one of :data:`SHAPES`.
+        shape: Which outline the new face has, one of :data:`~engines.swap.masks.choice.OUTLINES`.
         colour: ``match`` gives it the live face's colours, ``poisson`` blends gradients, which is slow, ``none``
             leaves it as the network made it.
         fps: Frames a second that are wanted, to say in advance what cannot be kept.
@@ -108,29 +106,32 @@ class NeuralSwapper:
         self._generator, self._device = generator, device
         self._whose = Whose(generator, (sources, *others), device)
         self._options = options or NeuralOptions()
-        outlines: dict[str, MaskSource] = {
-            "oval": Oval(), "ellipse": Ellipse(generator.contract.template), "box": Box()
-        }  # fmt: skip
         # The box always, so that the edge of a crop is never seen.
-        chosen = {"box": outlines["box"], self._options.shape: outlines[self._options.shape]}
-        self._mask_sources = (*chosen.values(), *self._options.masks)
+        outlines = dict.fromkeys(("box", self._options.shape))
+        self._mask_sources = (
+            *(outline_mask(name, generator.contract.template) for name in outlines),
+            *self._options.masks,
+        )
         self._tiles: Tiles | None = None
         self._stream = 0  # of its own
 
     def open(self, progress: Progress) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
         generator, options = self._generator, self._options
-        for kernels in (warp_kernels, paste_kernels, mask_kernels):
-            kernels.warm_up(progress)
+        make_ready(progress, warp_kernels, paste_kernels, mask_kernels)
         progress(f"network {generator.path.name}")
         tiles = self._tiles = self._opened_network(progress)
         self.nodes = {tiles.network.name: tiles.network.nodes}
         for source in options.masks:
             source.open(progress)
             self.nodes = {**self.nodes, **source.nodes}
+        side, restorer = tiles.side, options.restorer
+        # Before all that takes long: it may be the wrong file.
+        if restorer is not None:
+            restorer.open(progress, generator.contract.template, side)
+            self.nodes = {**self.nodes, **restorer.nodes}
         self._whose.open(tiles, progress)
         tiles.put_morph(options.morph)
-        side = tiles.side
         self._crop = np.zeros((side, side, 3), np.float32)
         self._face = np.zeros((side, side, 3), np.float32)
         self._mask = np.ones((side, side), np.float32)
@@ -139,11 +140,7 @@ class NeuralSwapper:
         progress(f"warming up {generator.path.name}")
         ms = warm_up(tiles.network) * tiles.runs
         progress(f"{generator.name} takes {ms:.0f} ms a face")
-        ms += sum(source.ms for source in self._mask_sources)
-        restorer = options.restorer
-        if restorer is not None:
-            restorer.open(progress, generator.contract.template, side)
-            self.nodes, ms = {**self.nodes, **restorer.nodes}, ms + restorer.ms
+        ms += sum(source.ms for source in self._mask_sources) + (restorer.ms if restorer else 0)
         self.advice = slow_advice(generator.name, ms, options.fps, self._device.kind)
 
     def swap(self, image: Image, face: Face) -> NeuralLayer | None:
@@ -215,7 +212,7 @@ class NeuralSwapper:
         if roles.batch == 0 and boost > 1:
             try:
                 network = self._network(boost * boost, progress)
-                warm_up(network, 1)
+                network.run()
             except EngineError as error:
                 # Exporters leave the batch open in the file and fix it in the graph.
                 log.info("%s takes one picture at a time: %s", generator.name, error)

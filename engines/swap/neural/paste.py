@@ -62,8 +62,7 @@ class Baker:
         if not (np.isfinite(scale).all() and np.isfinite(offset).all()):
             return None
         side = face.shape[0]
-        # A face that is far away would glitter, were it sampled from a large crop.
-        block = min(max(1, int(math.hypot(affine[0, 0], affine[1, 0]) + 0.35)), side // 2)
+        block, texels = blocks_of(affine, side)
         if block > 1:
             side //= block
             pixels = side * side
@@ -74,11 +73,24 @@ class Baker:
         texture = self._bytes[: side * side * 4].reshape(side, side, 4)
         if not bake(face, mask, scale, offset, texture, self._limits):
             return None
-        texels = np.asarray(affine, np.float64).copy()
-        # Texel i is the middle of a block.
-        texels[:, 2] -= (block - 1) / 2
-        texels /= block
         return NeuralLayer(texture, texels, self._limits)
+
+
+def blocks_of(affine: Floats, side: int) -> tuple[int, Array]:
+    """How coarse a texture is enough for a face: one that is far away would glitter, sampled from a large crop.
+
+    Args:
+        affine: (2, 3), frame pixels to face pixels.
+        side: Of the face, pixels.
+
+    Returns:
+        How many pixels of the face, across and down, are one texel; and (2, 3) float64, frame pixels to texels.
+    """
+    block = min(max(1, int(math.hypot(affine[0, 0], affine[1, 0]) + 0.35)), side // 2)
+    texels = np.asarray(affine, np.float64).copy()
+    # Texel i is the middle of a block.
+    texels[:, 2] -= (block - 1) / 2
+    return block, texels / block
 
 
 def paint(image: Image, layer: NeuralLayer) -> None:

@@ -11,7 +11,7 @@ from engines.runtime.device import Device
 from engines.swap.base import Progress
 from engines.swap.neural.boost import Tiles
 from engines.swap.neural.generator import Generator
-from engines.swap.neural.latent import latent_of, put_picture
+from engines.swap.neural.latent import latents_of, put_picture
 
 
 class Whose:
@@ -50,8 +50,8 @@ class Whose:
                 if len(sources) > 1:
                     progress(f"{generator.name} takes one photo: {taken.name}")
                 self._told.append(picture.copy())
-            else:
-                self._told.append(latent_of(sources, generator, self._device))
+        if contract.source != "image":
+            self._told = [*latents_of(self._people, generator, self._device)]
         self.tell(tiles, 0)
 
     def tell(self, tiles: Tiles, person: int) -> None:

@@ -12,12 +12,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections import deque
 from typing import Final, Protocol
 
 from engines.errors import UsageError
+from realtime import child
 from realtime.clock import Clock
 from realtime.sinks.streams.relay import READY
 from realtime.sinks.streams.target import Target
@@ -72,11 +72,10 @@ class ProcessLink:
         self._condition = threading.Condition()
         self._mark, self._ready, self._ended = ready, False, False
         self._lines: deque[str] = deque(maxlen=_LINES)
-        paths = os.pathsep.join(path or os.curdir for path in sys.path)
         # Our own arguments, and no shell.
         self._process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0,
-            env={**os.environ, "PYTHONPATH": paths},
+            env=child.environment(),
             # Ctrl-C is for the camera, which then ends the stream in good order.
             start_new_session=os.name == "posix",
         )  # fmt: skip
@@ -164,8 +163,7 @@ def open_link(target: Target, clock: Clock) -> Link:
         return ProcessLink(_ffmpeg(target), b"", clock, _FFMPEG_READY)
     module = "whip" if target.muxer == "whip" else "relay"
     hello = {"url": target.url, "muxer": target.muxer, "token": target.token}
-    # -P: whatever lies in the folder where somebody is, is not ours.
-    command = [sys.executable, "-P", "-m", f"realtime.sinks.streams.{module}"]
+    command = [*child.PYTHON, f"realtime.sinks.streams.{module}"]
     return ProcessLink(command, json.dumps(hello).encode() + b"\n", clock, READY)
 
 

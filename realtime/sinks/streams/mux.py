@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from engines.errors import UsageError
 from engines.faces import Image
 from realtime.audio.base import RATE, Samples
+from realtime.sinks import bt709
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -135,15 +136,9 @@ class Mux:
             image: H×W×3 uint8 BGR of the size of the stream. Read, not kept.
             at_ns: When it is shown, counted from the start of the stream.
         """
-        from av.video.frame import PictureType, VideoFrame
-        from av.video.reformatter import ColorRange, Colorspace
+        from av.video.frame import PictureType
 
-        picture = self._reformatter.reformat(
-            VideoFrame.from_numpy_buffer(image, "bgr24"),
-            format="yuv420p",
-            dst_colorspace=Colorspace.ITU709,
-            dst_color_range=ColorRange.MPEG,
-        )
+        picture = bt709.converted(image, self._reformatter)
         # A millisecond, so that no container rounds two pictures to the same time.
         pts = max(at_ns * 9 // 100_000, self._last_pts + 90)
         picture.pts, picture.time_base = pts, _TICK
@@ -205,10 +200,8 @@ class Mux:
 
 
 def _configure(context: VideoCodecContext, shape: Shape) -> None:
-    from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
-
     context.width, context.height = shape.size
-    context.pix_fmt = "yuv420p"
+    bt709.declare(context)
     context.time_base = _TICK
     context.framerate = Fraction(shape.fps).limit_denominator(1001)
     context.bit_rate = shape.bits
@@ -217,7 +210,3 @@ def _configure(context: VideoCodecContext, shape: Shape) -> None:
     # Longer than asked for: keyframes are made by time, in picture().
     context.gop_size = max(2, round(shape.fps * shape.keyframes_s * 2))
     context.max_b_frames = 0
-    context.color_range = int(ColorRange.MPEG)
-    context.colorspace = int(Colorspace.ITU709)
-    context.color_primaries = int(ColorPrimaries.BT709)
-    context.color_trc = int(ColorTrc.BT709)

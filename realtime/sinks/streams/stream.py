@@ -11,6 +11,7 @@ from typing import Final
 from realtime.audio.feed import AudioFeed, Ear
 from realtime.clock import Clock
 from realtime.frame import Frame, Kind
+from realtime.sinks.file import COMMENT
 from realtime.sinks.i420 import require_showable
 from realtime.sinks.streams.channel import Channel, Shown
 from realtime.sinks.streams.link import Link, open_link, require_sender
@@ -41,7 +42,7 @@ class StreamSettings:
     kbps: int | None = None
     keyframes_s: float = 2.0
     audio: AudioFeed | None = None
-    title: str = "AI-altered face (doppelcam)"
+    title: str = COMMENT
 
 
 class StreamSink:
@@ -76,11 +77,13 @@ class StreamSink:
         self._size = (0, 0)
         self._delay: float | None = None
         self._seq: int | None = None
+        self._last = StreamStatus()
 
     @property
     def status(self) -> StreamStatus:
-        """How the stream is doing."""
-        return StreamStatus() if self._writer is None else self._writer.status
+        """How the stream is doing; how it ended once it is closed."""
+        writer = self._writer
+        return self._last if writer is None else writer.status
 
     def open(self, size: tuple[int, int], fps: float) -> None:
         """See :class:`~realtime.sinks.base.Sink`; the connection comes about later."""
@@ -122,8 +125,7 @@ class StreamSink:
 
     def close(self) -> None:
         """See :class:`~realtime.sinks.base.Sink`. Takes a few seconds at most, whatever the network does."""
-        writer, self._writer = self._writer, None
-        thread, self._thread = self._thread, None
+        writer, thread = self._writer, self._thread
         if writer is not None and thread is not None:
             writer.end()
             thread.join(_PATIENCE_S)
@@ -132,6 +134,8 @@ class StreamSink:
                 thread.join(_CUT_S)
             if thread.is_alive():
                 log.warning("%s does not end and is left behind.", self.name)
+            self._last = writer.status
+        self._writer = self._thread = None
         ear, self._ear = self._ear, None
         if ear is not None and self._settings.audio is not None:
             self._settings.audio.leave(ear)

@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from engines.analysis.detect import Detector, _distinct
+from engines.analysis.boxes import distinct
+from engines.analysis.detect import Detector
 from engines.analysis.landmarks import region_of_detection
 from tests.engines.scenes import FILES, detector, landmarks, placed
 
@@ -84,8 +85,13 @@ def test_overlapping_boxes_are_one_face_and_boxes_that_are_none_are_dropped():
         ],
         np.float32,
     )  # fmt: skip
-    assert _distinct(boxes) == [0, 2, 3]
-    assert _distinct(boxes[4:]) == []
+    for iou in (0.3, 0.4):
+        assert distinct(boxes, iou) == [0, 2, 3]
+        assert distinct(boxes[4:], iou) == []
+    # A third of the two together is shared.
+    beside = np.float32([[0, 0, 100, 100], [48, 0, 148, 100]])
+    assert distinct(beside, 0.3) == [0]
+    assert distinct(beside, 0.4) == [0, 1]
 
 
 def test_numbers_that_are_none_are_no_faces():

@@ -167,7 +167,7 @@ def test_one_face_is_found_once_and_never_without_numbers():
     points = np.tile(np.float32(FIVE), (len(boxes), 1, 1))
     points[5, 2] = np.nan
     scores = np.float32([0.9, 0.95, 0.8, 0.99, 0.9, 0.9, 0.9])
-    faces = faces_of(boxes, points, scores, 2.0)
+    faces = faces_of(boxes, keypoints_of(points), scores, 2.0)
     assert [face.centre.tolist() for face in faces] == [[11, 11], [60, 10]]
     assert all(face.size == 20 for face in faces)
     assert faces[0].score == pytest.approx(0.95)
@@ -178,7 +178,7 @@ def test_a_network_that_is_sure_of_everything_ends_in_time():
     rng = np.random.default_rng(0)
     corners = rng.uniform(0, 600, (16_800, 2))
     boxes = np.float32(np.c_[corners, corners + 30])
-    faces = faces_of(boxes, np.zeros((len(boxes), 5, 2), np.float32), np.ones(len(boxes), np.float32), 1.0)
+    faces = faces_of(boxes, np.zeros((len(boxes), 6, 2), np.float32), np.ones(len(boxes), np.float32), 1.0)
     assert 1 < len(faces) <= 300
 
 

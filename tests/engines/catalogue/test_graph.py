@@ -63,10 +63,10 @@ GOOD = network([[1, 3, 16, 16], [1, 512]], [[1, 3, 16, 16]], [[512, 2]])
 @pytest.mark.parametrize(("data", "says"), [
     (b"<!DOCTYPE html><html>404</html>", "a web page"), (b'{"error": "gone"}', "JSON text"),
     (b"version https://git-lfs.github.com/spec/v1", "Git LFS"), (b"\n\nsome text", "text"),
-    (b"\x00" * 4096, "not a whole ONNX model"), (b"PK\x03\x04zip", "not a whole ONNX model"),
-    (GOOD[:-1], "ends"), (GOOD[: len(GOOD) // 2], "ends"), (GOOD[:3], "ends"), (b"\x08", "ends"),
+    (b"\x00" * 4096, "zeros"), (b"PK\x03\x04zip", "a ZIP archive"),
+    (GOOD[:-1], "ends"), (GOOD[: len(GOOD) // 2], "ends"), (GOOD[:3], "ends"), (b"\x08", "does not begin"),
     (b"\x08\x08", "no graph"),
-    (b"\xff" * 40, "not a whole ONNX model"), (GOOD + GOOD, "two graphs"), (GOOD + b"\x00", "sense"),
+    (b"\xff" * 40, "not a whole ONNX model"), (GOOD + GOOD, "two graphs"), (GOOD + b"\x00", "the number 0"),
     (onnx.ModelProto(ir_version=8).SerializeToString(), "no graph"),
     (onnx.ModelProto(ir_version=8, graph=onnx.GraphProto(name="x")).SerializeToString(), "no graph"),
 ])  # fmt: skip

@@ -12,9 +12,10 @@ from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.claim import claimed
 from engines.catalogue.fits import describe, fitting
 from engines.catalogue.graph import read_graph
-from engines.catalogue.pins import LOCK_FILE, Pin, Pins, Sums, sha256_of
+from engines.catalogue.pins import LOCK_FILE, Pin, Pins, Sums
 from engines.catalogue.store import Store, default_folder, how_to_mend, what_is_wrong
 from engines.errors import DoppelcamError, EngineError, UsageError
+from engines.files import sha256_of
 from tests.engines.catalogue.networks import (
     MODEL,
     OTHER,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engines.analysis.topology import canonical, canonical_uv, triangles
-from engines.kernels import cpu
+from engines.kernels import cpu, lids
+from engines.kernels.ready import make_ready
 from tests.engines.kernels import reference
 from tests.engines.kernels.test_composite import grid
 
@@ -96,10 +97,10 @@ def test_weigh_like_numpy(shape):
     np.testing.assert_allclose(out, values.astype(np.float64) @ weights.T.astype(np.float64), atol=1e-3)
 
 
-def test_warm_up_says_what_it_does_and_leaves_nothing_to_compile():
+def test_making_ready_says_how_far_it_is_and_leaves_nothing_to_compile():
     said = []
-    cpu.warm_up(said.append)
-    assert len(said) == 4
+    make_ready(said.append, cpu, lids)
+    assert said == ["kernel 1/2: cpu", "kernel 2/2: lids"]
     before = {
         name: len(getattr(cpu, name).signatures) for name in ("composite", "interpolate", "facing", "weigh")
     }

@@ -10,6 +10,7 @@ import pytest
 from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.store import Store
 from engines.errors import EngineError, UsageError
+from engines.open import Wanted, open_swapper
 from engines.restore.choice import RestoreChoice, read_restore
 from engines.restore.kinds import LARGE, SMALL, make_restorer
 from engines.restore.restorer import Restorer
@@ -328,6 +329,15 @@ class TestChoice:
         # What is no number may be part of a name; then there is no such model.
         with pytest.raises(UsageError):
             make_restorer(choice, Store(tmp_path, Catalogue.load()), CPU)
+
+    def test_a_wrong_file_is_told_before_anything_that_takes_long(self, tmp_path):
+        generator, wrong = networks.dfm(tmp_path / "a.dfm"), networks.embedder(tmp_path / "w.onnx")
+        wanted = Wanted(str(generator), models=tmp_path, restore=RestoreChoice(str(wrong)))
+        swapper, said = open_swapper(wanted, []), []
+        with pytest.raises(EngineError, match="w is not a restorer"):
+            swapper.open(said.append)
+        swapper.close()
+        assert said and not any("warming up" in line for line in said)
 
     def test_a_name_or_a_file_is_found_and_its_size_tells_its_kind(self, tmp_path, restored):
         store = Store(tmp_path / "models", Catalogue.load())

@@ -14,12 +14,12 @@ import pytest
 
 from engines.catalogue.claim import claimed
 from engines.errors import DoppelcamError, EngineError
+from engines.files import sha256_of
 from engines.runtime.ort.network import OnnxNetwork
 from engines.runtime.trt import build_child
 from engines.runtime.trt.bindings import Package, find_package
 from engines.runtime.trt.build import LOCK, Job, build
 from engines.runtime.trt.fp16 import recipe_for
-from engines.runtime.trt.key import sha256_of
 from engines.runtime.trt.parity import sample
 from engines.runtime.trt.plans import PlanStore
 from tests.engines.runtime.graphs import double

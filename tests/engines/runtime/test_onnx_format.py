@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engines.analysis.topology import WEIGHTS
-from engines.runtime.model.format import External, Malformed, Truncated, read_outline
+from engines.runtime.model.format import External, read_outline
+from engines.runtime.model.protobuf import Malformed, Truncated
 from tests.engines.runtime.graphs import double, flattened, load, save, with_external
 
 OWN = sorted(WEIGHTS.glob("*.onnx"))
@@ -42,10 +43,11 @@ def as_onnx_reads(model):
 def test_networks_of_the_package(path):
     model = load(path)
     found = outline(path.read_bytes())
-    assert (found.ir_version, found.opset, found.producer) == (
-        model.ir_version, model.opset_import[0].version, model.producer_name
-    )  # fmt: skip
-    assert dict(found.inputs) == as_onnx_reads(model)
+    assert (found.opset, found.nodes) == (model.opset_import[0].version, len(model.graph.node))
+    assert {one.name: one.shape for one in found.inputs} == as_onnx_reads(model)
+    data = path.read_bytes()
+    at = [one.at for one in found.weights]
+    assert [TensorProto.FromString(data[one.start : one.end]) for one in at] == list(model.graph.initializer)
     assert found.external == ()
 
 
@@ -58,14 +60,14 @@ def test_dimensions_of_every_kind(tmp_path, shape):
         dim if (isinstance(dim, int) and 0 < dim < 2**31) or (isinstance(dim, str) and dim) else None
         for dim in shape
     )
-    assert found.inputs == (("x", expected),)
+    assert found.inputs == (("x", expected, "float32"),)
 
 
 def test_weights_that_old_exporters_list_among_the_inputs_are_none(tmp_path):
     weights = numpy_helper.from_array(np.float32([2]), "two")
     path = save(tmp_path / "old.onnx", [helper.make_node("Mul", ["x", "two"], ["y"])], {"two": [1], "x": [4]},
                 {"y": [4]}, [weights], ir=3)  # fmt: skip
-    assert outline(path.read_bytes()).inputs == (("x", (4,)),)
+    assert outline(path.read_bytes()).inputs == (("x", (4,), "float32"),)
 
 
 def test_own_operators_do_not_count_as_the_standards_version(tmp_path):
@@ -98,6 +100,13 @@ def test_weights_in_other_files_are_found_wherever_they_hide(tmp_path):
     assert {one.end for one in found} == {4}
     path = with_external(tmp_path / "far.onnx", "w.bin", length=4000, offset=96)
     assert outline(path.read_bytes()).external == (External("w.bin", 4096),)
+
+
+def test_a_second_graph_that_a_runtime_would_join_to_the_first(tmp_path):
+    far, near = (tmp_path / name for name in ("far.onnx", "near.onnx"))
+    data = with_external(far, "../w.bin").read_bytes() + double(near).read_bytes()
+    with pytest.raises(Malformed, match="two graphs"):
+        outline(data)
 
 
 def test_cut_off_anywhere_it_is_cut_off_or_no_model(tmp_path):
@@ -140,10 +149,18 @@ def test_graphs_inside_of_graphs_have_an_end():
 
 
 def test_so_many_parts_that_nobody_would_wait_for_them(monkeypatch):
-    monkeypatch.setattr("engines.runtime.model.format._MOST_FIELDS", 1000)
+    monkeypatch.setattr("engines.runtime.model.protobuf._MOST_FIELDS", 1000)
     body = b"\x50\x00" * 2000
     with pytest.raises(Malformed, match="too many"):
         outline(b"\x08\x07\x3a" + _varint(len(body)) + body)
+
+
+def test_so_many_inputs_that_no_message_could_list_them(tmp_path):
+    model = load(double(tmp_path / "net.onnx"))
+    for number in range(4096):
+        model.graph.input.append(helper.make_tensor_value_info(f"x{number}", 1, [1]))
+    with pytest.raises(Malformed, match="too many inputs"):
+        outline(model.SerializeToString())
 
 
 def _varint(value):

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from engines.errors import EngineError
+from engines.files import sha256_of
 from engines.runtime import open as opening
 from engines.runtime.device import CPU, Device, Machine, choose_device
 from engines.runtime.driver import Driver, Gpu
 from engines.runtime.open import open_network
 from engines.runtime.ort.network import OnnxNetwork
 from engines.runtime.trt.bindings import wrap
-from engines.runtime.trt.key import PlanKey, Target, sha256_of
+from engines.runtime.trt.key import PlanKey, Target
 from engines.runtime.trt.network import TensorRtNetwork
 from engines.runtime.trt.parity import Verdict
 from engines.runtime.trt.planned import Plans

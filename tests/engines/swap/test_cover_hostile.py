@@ -62,7 +62,7 @@ def test_nothing_is_compiled_while_frames_come():
     """Something before a face, small and from one side of the frame to the other: the types are those of the start."""
     modules = (blobs, cover_kernels, edges)
     for module in modules:
-        module.warm_up(lambda line: None)
+        module.warm_up()
     kernels = [one for module in modules for one in vars(module).values() if hasattr(one, "signatures")]
     before = [len(one.signatures) for one in kernels]
     keeper, known, made = Keeper(), Acquaintance(), Covers()

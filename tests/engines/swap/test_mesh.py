@@ -379,6 +379,17 @@ def test_landmarks_that_are_no_numbers_are_refused(bad):
         swapper_of("astronaut").swap(image, replace(face, points=points))
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e12, 1e17, 1e19, 1e25, 1e34])
+def test_a_mesh_too_large_to_have_directions_covers_nothing_and_teaches_nothing(scale):
+    image, face = live_of("hopper")
+    swapper = swapper_of("astronaut")
+    huge = (face.points - face.points.mean(0)) * np.float32(scale)
+    assert np.isfinite(huge).all()
+    assert swapper.swap(image, replace(face, points=huge)) is None
+    assert (swapped(swapper, image, face) == swapped(swapper_of("astronaut"), image, face)).all()
+
+
 def test_before_open_and_after_close_it_says_so():
     image, face = live_of("hopper")
     swapper = MeshSwapper(source("astronaut"))

@@ -242,7 +242,7 @@ class TestMatrix:
         folder.mkdir()
         (tmp_path / "secret.bin").write_bytes(np.eye(512, dtype=np.float32).tobytes())
         (folder / "near.bin").symlink_to(tmp_path / "secret.bin")
-        with pytest.raises(EngineError, match="no file in its folder"):
+        with pytest.raises(EngineError, match="a link that leaves its folder"):
             read_matrix(_external(folder / "m.onnx", "near.bin"), "emap", (512, 512))
 
     def test_weights_beside_the_file_are(self, tmp_path):
@@ -252,7 +252,7 @@ class TestMatrix:
             read_matrix(_external(tmp_path / "m.onnx", "near.bin"), "emap", (512, 512)), matrix
         )
         (tmp_path / "near.bin").write_bytes(matrix.tobytes()[:1000])
-        with pytest.raises(EngineError, match="cannot be read"):
+        with pytest.raises(EngineError, match="which is cut off"):
             read_matrix(tmp_path / "m.onnx", "emap", (512, 512))
 
 

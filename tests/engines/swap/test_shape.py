@@ -178,3 +178,18 @@ def test_refined_landmarks_are_taken_too(name):
     offset = Proportions(mesh("hopper", 478), 1.0).offset(mesh(name, 478))
     assert offset.shape == (468, 3)
     assert offset.dtype == np.float32
+
+
+def test_what_is_learnt_of_one_person_is_not_told_of_another():
+    photo, one = (mesh(name) for name in FILES)
+    two = (one * (1.2, 1, 1)).astype(np.float32)
+    first = Proportions(photo, 0.8)
+    for _ in range(20):
+        first.offset(one)
+    other, fresh = first.of_another(), Proportions(photo, 0.8)
+    squinting = two.copy()
+    squinting[LEFT_EYE_RINGS[0], 1] = squinting[LEFT_EYE_RINGS[0], 1].mean()
+    before = first.offset(one)
+    for points in (two, squinting, two):
+        np.testing.assert_array_equal(other.offset(points), fresh.offset(points))
+    np.testing.assert_allclose(first.offset(one), before, atol=1e-3)

@@ -12,7 +12,7 @@ from engines.catalogue.graph import read_graph
 from engines.errors import EngineError
 from engines.open import Wanted, open_cast
 from engines.swap.cast import Cast
-from engines.swap.neural import neural
+from engines.swap.neural import latent, neural
 from engines.swap.neural.contract import find_roles
 from engines.swap.neural.generator import Generator
 from engines.swap.neural.neural import NeuralOptions, NeuralSwapper
@@ -77,6 +77,13 @@ def test_each_person_s_vector_is_told(cast):
         latent = swapper._tiles.network.inputs[0].reshape(-1)
         wanted = np.where(np.array(COLOURS[number][::-1]) > 0, 1, -1) / np.sqrt(3)
         np.testing.assert_allclose(latent[:3], wanted, atol=1e-3)
+
+
+def test_their_embeddings_come_from_one_embedder_that_is_opened_once(cast, monkeypatch):
+    opened, really = [], latent.open_embedder
+    monkeypatch.setattr(latent, "open_embedder", lambda *a: opened.append(a[0].name) or really(*a))
+    cast("inswapper_128")
+    assert opened == ["e.onnx"]
 
 
 @pytest.mark.parametrize("number", [-1, 3, 99])

@@ -160,6 +160,15 @@ def test_every_watcher_gets_the_same_jpeg_and_it_is_made_once(monkeypatch):
     assert picture.newer_than(0) is None
 
 
+def test_who_looks_next_is_not_shown_what_the_last_one_saw():
+    picture = Picture(SoloClock())
+    with picture.watch():
+        picture.offer(make_frame())
+        assert picture.newer_than(0)[1]
+    with picture.watch():
+        assert picture.newer_than(0) == (1, b"")
+
+
 def test_what_is_painted_over_is_made_small_before():
     picture = Picture(SoloClock(), painted=True)
     with picture.watch():

@@ -1,12 +1,15 @@
 """Who is let in, and who may change anything."""
 
+import subprocess
+import sys
 from email.message import Message
 
 import pytest
 
 from engines.errors import UsageError
-from realtime.control.control import Control, wants_control
+from realtime.control.control import Control
 from realtime.control.security import Access, TooMany, host_allowed, password_from
+from realtime.control.wanted import wants_control
 from tests.realtime.control.rig import PASSWORD, Rig
 
 
@@ -167,3 +170,13 @@ def test_who_sits_at_a_desktop_and_reads_the_link_gets_a_page(config, reads, env
     from realtime.settings.config import Config
 
     assert wants_control(replace(Config(), **config), reads, environ, platform) is wanted
+
+
+def test_a_run_without_a_page_imports_nothing_of_it():
+    code = (
+        "import sys, realtime.cli.run; print(*(name for name in sys.modules if 'realtime.control.' in name))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout.split() == ["realtime.control.wanted"]

@@ -499,7 +499,7 @@ def test_sizes_that_do_not_fit_and_sending_while_closed():
     with pytest.raises(ValueError, match="a frame of"):
         sink.send(frame(bars((96, 64))))
     sink.close()
-    assert sink.status.state == "connecting"
+    assert sink.status.state == "ended"
 
 
 def test_what_is_not_installed_is_said_before_anything_begins(monkeypatch):

@@ -1,4 +1,4 @@
-// What all kernels share. The files of this folder are put together in the order that gpu.py names, and include nothing.
+// What all kernels share. The files of this folder are put together in the order that card.py names, and include nothing.
 //
 // As on the CPU, the centre of pixel (i, j) lies at (i, j), and images are BGR. Nothing is allocated. Multiplications
 // are not fused with additions (--fmad=false), so that a card computes to the bit what a processor computes. What comes

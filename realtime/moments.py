@@ -19,7 +19,7 @@ class Pair:
     swapped: Image
 
 
-class Gallery:
+class Moments:
     """Keeps a few pairs, spread over a run.
 
     A frame is painted over where it lies, so the live picture has to be copied before; which frames will
@@ -61,10 +61,10 @@ class Gallery:
 
 
 class WatchedSource:
-    """A source whose live frames a gallery sees."""
+    """A source whose live frames are noticed."""
 
-    def __init__(self, source: Source, gallery: Gallery) -> None:
-        self._source, self._gallery = source, gallery
+    def __init__(self, source: Source, moments: Moments) -> None:
+        self._source, self._moments = source, moments
         self.device = source.device
         self._take_over()
 
@@ -80,7 +80,7 @@ class WatchedSource:
         """See :class:`~realtime.sources.base.Source`."""
         frame = self._source.read()
         if frame is not None:
-            self._gallery.live(frame)
+            self._moments.live(frame)
         return frame
 
     def close(self) -> None:
@@ -88,20 +88,20 @@ class WatchedSource:
         self._source.close()
 
 
-class GallerySink:
-    """A sink that only shows a gallery what went out."""
+class MomentsSink:
+    """A sink that only notices what went out."""
 
     name = "picture"
 
-    def __init__(self, gallery: Gallery) -> None:
-        self._gallery = gallery
+    def __init__(self, moments: Moments) -> None:
+        self._moments = moments
 
     def open(self, size: tuple[int, int], fps: float) -> None:
         """Nothing to do; see :class:`~realtime.sinks.base.Sink`."""
 
     def send(self, frame: Frame) -> None:
         """See :class:`~realtime.sinks.base.Sink`."""
-        self._gallery.shown(frame)
+        self._moments.shown(frame)
 
     def close(self) -> None:
         """Nothing to do; see :class:`~realtime.sinks.base.Sink`."""
