@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -19,12 +19,14 @@ from engines.kernels.gpu.card import Card, load_cupy
 from engines.restore.choice import RestoreChoice
 from engines.restore.kinds import make_restorer
 from engines.runtime.device import CPU, Device
+from engines.shipped import SHIPPED, SWAPPERS, paints_all, runs_on
 from engines.swap.base import AnySwapper
 from engines.swap.cast import Cast
 from engines.swap.masks.choice import MaskChoice
 from engines.swap.masks.open import make_masks
 from engines.swap.mesh.gpu import GpuMeshSwapper
 from engines.swap.mesh.mesh import Looks, MeshSwapper
+from engines.swap.mesh.texture import laid_out
 from engines.swap.neural.generator import Generator, find_generator, is_file_name
 from engines.swap.neural.gpu import GpuNeuralSwapper
 from engines.swap.neural.neural import NeuralOptions, NeuralSwapper
@@ -40,6 +42,7 @@ __all__ = [
     "open_cast",
     "open_swapper",
     "paints_all",
+    "prepare_faces",
     "read_faces",
     "runs_on",
 ]
@@ -78,21 +81,8 @@ class Wanted:
     models: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Shipped:
-    """An engine that ships with the program.
-
-    Attributes:
-        make: Makes it for the photos of each person; on a GPU where that is given.
-        landmarks: How many it needs at least to do well.
-        on_gpu: Whether it can paint on a GPU.
-        paints_all: Whether it paints the whole frame.
-    """
-
-    make: Callable[[Wanted, Sequence[Sequence[Path]], ReadFaces, GpuEasel | None], AnySwapper]
-    landmarks: int = POINTS
-    on_gpu: bool = False
-    paints_all: bool = False
+Maker = Callable[[Wanted, Sequence[Sequence[Path]], ReadFaces, GpuEasel | None], AnySwapper]
+"""Makes an engine for the photos of each person; on a GPU where that is given."""
 
 
 def _meshes(
@@ -117,27 +107,10 @@ def _portrait(
     return PortraitSwapper(read(people[0], wanted.landmarks)[0], wanted.portrait)
 
 
-_SHIPPED: Final = MappingProxyType({
-    MeshSwapper.name: _Shipped(_meshes, on_gpu=True),
-    PortraitSwapper.name: _Shipped(_portrait, PortraitSwapper.landmarks, paints_all=True),
-})  # fmt: skip
-
-SWAPPERS: Final = tuple(_SHIPPED)
-"""Engines that ship with the program. Beside them goes whatever swap generator the user has."""
-
-
-def runs_on(engine: str, asked: str = "", colour: str = "") -> tuple[str, ...]:
-    """Kinds of device that an engine can use.
-
-    Args:
-        engine: Its name.
-        asked: The device as the user named it. Where that is left open, what ships with the program stays on the CPU:
-            it is fast enough there, and a GPU has better things to do.
-        colour: How colours are blended; ``poisson`` is a matter of the CPU.
-    """
-    shipped = _SHIPPED.get(engine)
-    stays = shipped is not None and (asked in ("", "auto") or not shipped.on_gpu)
-    return ("cpu",) if stays or colour == "poisson" else ("cpu", "cuda")
+_MAKERS: Final[Mapping[str, Maker]] = MappingProxyType(
+    {MeshSwapper.name: _meshes, PortraitSwapper.name: _portrait}
+)
+"""Of every engine that ships with the program."""
 
 
 def easel_for(
@@ -167,14 +140,9 @@ def easel_for(
     return GpuEasel(lambda: Card(device.index, found), f"pictures are painted on {device.name}")
 
 
-def paints_all(engine: str) -> bool:
-    """Whether an engine paints the whole frame, and nothing of the camera's picture is left."""
-    return engine in _SHIPPED and _SHIPPED[engine].paints_all
-
-
 def landmarks_of(engine: str) -> int:
     """How many landmarks an engine needs at least to do well."""
-    return _SHIPPED[engine].landmarks if engine in _SHIPPED else POINTS
+    return PortraitSwapper.landmarks if engine == PortraitSwapper.name else POINTS
 
 
 def open_swapper(
@@ -217,16 +185,16 @@ def open_cast(
     """
     read = read or read_faces
     gpu = easel if isinstance(easel, GpuEasel) else None
-    shipped = _SHIPPED.get(wanted.engine)
-    if shipped is not None:
-        if gpu and not shipped.on_gpu:
+    make = _MAKERS.get(wanted.engine)
+    if make is not None:
+        if gpu and not SHIPPED[wanted.engine].on_gpu:
             raise EngineError(f"The engine {wanted.engine} runs on the CPU only.", "Use --device cpu.")
         if wanted.device.kind != "cpu" and not gpu:
             raise EngineError(
                 f"The engine {wanted.engine} was to run on {wanted.device.name}, and pictures are painted on the CPU.",
                 "Use --device cpu.",
             )
-        return shipped.make(wanted, people, read, gpu)
+        return make(wanted, people, read, gpu)
     store = Store(wanted.models or default_folder())
     if not is_file_name(wanted.engine) and wanted.engine not in store.catalogue.entries:
         raise EngineError(
@@ -241,6 +209,17 @@ def open_cast(
     ]
     given = generator, sources, wanted.device, options, wanted.landmarks, others
     return GpuNeuralSwapper(gpu, *given) if gpu else NeuralSwapper(*given)
+
+
+def prepare_faces(engine: str, faces: Sequence[SourceFace]) -> None:
+    """Works out of some photos what an engine will need of them when they are put on, and keeps it with them.
+
+    Args:
+        engine: Its name; those that keep nothing do nothing.
+        faces: Photos of one person; at least one.
+    """
+    if engine == MeshSwapper.name:
+        laid_out(*faces)
 
 
 def _completed(wanted: Wanted, generator: Generator, store: Store) -> NeuralOptions:

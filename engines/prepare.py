@@ -95,7 +95,7 @@ class Maker:
         if wish.boost not in BOOSTS:
             raise EngineError(f"A crop cannot be {wish.boost} times finer.", "Use --boost 1, 2 or 4.")
         sizes = _sizes(wish, generator)
-        network = OnnxNetwork(path, None, sizes=sizes)
+        network = OnnxNetwork(path, sizes=sizes)
         try:
             sources = self._sources()
             samples = (

@@ -37,10 +37,11 @@ from realtime.choosing.people import make_selector
 from realtime.clock import Clock, StopFlag, SystemClock
 from realtime.frame import Frame
 from realtime.offline import run_offline
-from realtime.pace.budget import Meter, Report, budget_for
+from realtime.pace.budget import Meter, Report
 from realtime.pace.governor import Governor, Rung
 from realtime.pace.repeats import Repeats
 from realtime.pace.rungs import HasRungs, ladder
+from realtime.pace.stages import budget_for
 from realtime.pipeline import FaceTracker, Pipeline
 from realtime.session import Session
 from realtime.settings.config import Config
@@ -165,7 +166,8 @@ def assemble(
         easels: Makes what pictures are painted on, of the device and of what tells the time.
 
     Raises:
-        UsageError: No photo is given, or one cannot be used, or a source or a sink cannot be made.
+        UsageError: No photo is given, or one cannot be used, or a source or a sink cannot be made, or sound is given
+            and nothing that carries it.
         EngineError: The engine or the device is not there.
     """
     clock = clock or SystemClock()
@@ -214,11 +216,18 @@ def assemble(
     # Offline there is no hurry, and what moves between the samples is worth its time.
     repeats = None if config.offline else Repeats()
     metadata = {"title": "doppelcam", "engine": config.engine}
-    streams = StreamSettings(config.stream_bitrate, config.stream_keyframes, open_audio(config.audio, clock))
+    audio = open_audio(config.audio, clock)
+    if audio is not None and not any(spec.startswith("stream:") for spec in config.sink):
+        raise UsageError(
+            "Sound is heard in streams only, and no sink is one.",
+            "Add --sink stream:URL, or leave --audio out.",
+        )
+    streams = StreamSettings(config.stream_bitrate, config.stream_keyframes, audio)
     sinks = [
         open_sink(
             spec, clock=clock, report=lambda: meter.report(clock.now_ns()), metadata=metadata, streams=streams,
             beside=len(config.sink) > 1 and not config.offline, live=not config.offline,
+            lost=partial(meter.count, "recordings_lost"),
         )
         for spec in config.sink
     ]  # fmt: skip

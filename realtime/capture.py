@@ -35,6 +35,7 @@ class Capture:
 
     Attributes:
         size: Width and height of every frame, both even. Known after :meth:`open`.
+        opening: Whether the source is being opened right now, which no driver lets be broken off. Any thread may look.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Capture:
         self._patience_ns = None if reconnect_s is None else round(reconnect_s * 1e9)
         self._fit = Fit((2, 2))
         self.size = (0, 0)
+        self.opening = False
         self._gone = False
         self._asked_ns: int | None = None
 
@@ -63,7 +65,7 @@ class Capture:
             DeviceError: The device is missing, busy, not permitted, or gives pictures of no size.
             UsageError: The file cannot be read.
         """
-        self._source.open()
+        self._open_source()
         width, height = self._source.size
         self.size = (width & ~1, height & ~1)  # No virtual camera and few files take odd sizes.
         if min(self.size) < 2:
@@ -96,6 +98,13 @@ class Capture:
     def close(self) -> None:
         """Lets the source go."""
         self._source.close()
+
+    def _open_source(self) -> None:
+        self.opening = True
+        try:
+            self._source.open()
+        finally:
+            self.opening = False
 
     def _read(self) -> Frame | None:
         """The next frame; gets a lost device back first. None at the end."""
@@ -141,7 +150,7 @@ class Capture:
                 return None
             wait_ns = min(wait_ns * 2, LONGEST_WAIT_NS)
             try:
-                self._source.open()
+                self._open_source()
                 frame = self._one()
             except DeviceError as again:
                 log.debug("not back yet: %s", again)

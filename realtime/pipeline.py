@@ -62,6 +62,10 @@ class FaceTracker(Protocol):
         """The faces to swap, in order; empty when none can be trusted. The image stays as it is."""
         ...
 
+    def look_on(self) -> None:
+        """Does what need not be done while a frame waits. Done between two frames; left out, the next one does it."""
+        ...
+
     def close(self) -> None:
         """Frees everything; may be called twice."""
         ...
@@ -200,6 +204,10 @@ class Pipeline:
         if self._repeats is not None:
             self._repeats.worked(outcome)
         return outcome
+
+    def look_on(self) -> None:
+        """Does what could wait until a frame was on its way. Called by the process thread between frames."""
+        self._tracker.look_on()
 
     def close(self) -> None:
         """Closes everything that was opened; may be called twice."""

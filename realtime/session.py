@@ -183,7 +183,11 @@ class Session:
                 continue
             patience = self._finish_s if "-output-" in thread.name else self._patience_s
             thread.join(max(0.0, began + patience - time.monotonic()))
-            if thread.is_alive():
+            if not thread.is_alive():
+                continue
+            if self._capture.opening and thread.name.endswith("-capture"):
+                log.info("%s is still being opened; it is let go as soon as it is", self._source.name)
+            else:
                 log.warning("%s does not return and is left behind", thread.name)
         # Also where its thread never began, or never ends: nobody may wait for a change that will not be made.
         self._changes.close()
@@ -308,6 +312,7 @@ class Session:
         self._meter.count("processed")
         for output in self._outputs:
             output.box.put(Published(shown, now))
+        self._pipeline.look_on()
         return True
 
     def _say(self, line: str) -> None:

@@ -105,6 +105,7 @@ _COUNTS: Final = (
     "duplicates",
     "left_out",
     "recognitions",
+    "recordings_lost",
 )
 
 

@@ -33,10 +33,11 @@ WRAPPERS = {
         "realtime/sinks/streams/relay.py",
         "realtime/sinks/streams/whip.py",
         "realtime/bench/reader.py",
+        "realtime/control/broadcast.py",
     },
     "PIL": {"engines/analysis/photo.py", "realtime/picture.py"},
     "pillow_heif": {"engines/analysis/photo.py"},
-    "aiortc": {"realtime/sinks/streams/whip.py"},
+    "aiortc": {"realtime/sinks/streams/whip.py", "realtime/control/webrtc.py"},
     "pythonosc": {"realtime/control/osc.py"},
 }
 """What not every machine has, and the files that may import it, inside of a function."""
@@ -241,6 +242,8 @@ def test_threads_are_made_in_one_place():
         "realtime.local_http",
         "realtime.control.osc",
         "realtime.control.worker",
+        "realtime.control.broadcast",
+        "realtime.control.webrtc",
         "realtime.doctor.round_trip",
         "realtime.audio.feed",
         "realtime.sinks.streams.stream",

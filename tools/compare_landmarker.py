@@ -2,13 +2,15 @@
 
 Needs MediaPipe in the environment (``pip install mediapipe``; it brings an OpenCV of its own). With ``--task FILE`` it
 is the FaceLandmarker of that file in video mode; without, the FaceMesh solution that releases up to 0.10 carry with
-their networks. Prints a Markdown table.
+their networks. Each ``--clip FILE`` is followed, too, in place of a face whose place is known. Prints Markdown tables.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -21,6 +23,9 @@ FPS, WIDTH, SIZE = 30, 430, (960, 720)
 SIGMA = 4.0
 HERTZ, MOST = 1.5, 0.5
 """The motion to and fro, and the most of its speed, face widths a second: as in ``tools/compare``."""
+
+DELAYS = np.arange(-3.0, 3.01, 0.05)
+"""Frames by which a face in a clip may be late."""
 
 Follow = Callable[[np.ndarray, int], "np.ndarray | None"]
 
@@ -106,11 +111,89 @@ def lag(follow: Follow, who: str) -> float:
     return float(np.angle((real * wave).sum() / (seen * wave).sum()) / (2 * np.pi * HERTZ) * 1e3)
 
 
+def clip(path: Path) -> tuple[list[np.ndarray], float]:
+    """Every frame, BGR, and how many there are in a second."""
+    reader, frames = cv2.VideoCapture(str(path)), []
+    fps = reader.get(cv2.CAP_PROP_FPS)
+    while (read := reader.read())[0]:
+        frames.append(read[1])
+    reader.release()
+    if len(frames) < FPS:
+        raise SystemExit(f"{path} is no clip of a second or more.")
+    return frames, fps if 1 <= fps <= 1000 else FPS
+
+
+def followed(follow: Follow, frames: list[np.ndarray], fps: float) -> tuple[np.ndarray, float]:
+    """Points of every frame (N, 468, 2), NaN where there is no face, and the median time of a frame, ms."""
+    points, spent = np.full((len(frames), 468, 2), np.nan, np.float32), []
+    for i, frame in enumerate(frames):
+        began = time.perf_counter()
+        found = follow(frame, round((i + 1) * 1e9 / fps))
+        spent.append(time.perf_counter() - began)
+        if found is not None:
+            points[i] = found
+    return points, float(np.median(spent) * 1e3)
+
+
+def restless(points: np.ndarray) -> float:
+    """How far a point is from the middle between the frames before and after it, root mean square, pixels.
+
+    Of a still face that trembles by σ in every coordinate it is σ·√3; what a moving face adds is the same for all.
+    """
+    apart = points[1:-1] - (points[:-2] + points[2:]) / 2
+    return float(np.sqrt(np.nanmean((apart**2).sum(2))))
+
+
+def behind(points: np.ndarray, truth: np.ndarray, fps: float) -> float:
+    """By how many ms points are late: the delay at which a calm course of the face fits them best.
+
+    Args:
+        points: (N, 468, 2) as followed.
+        truth: The same, unfiltered; it is smoothed here, to both sides, so that it stays where it is in time.
+        fps: Frames a second.
+    """
+    window = np.hanning(7)[1:-1]
+    where = np.arange(len(truth))
+    seen = np.isfinite(truth[:, 0, 0]) & np.isfinite(points[:, 0, 0])
+    anchors = slice(0, 468, 13)
+    late = []
+    flat = [one[:, anchors].reshape(len(one), -1).T for one in (truth, points)]
+    pairs = [[np.interp(where, where[seen], row[seen]) for row in both] for both in zip(*flat, strict=True)]
+    inner = slice(8, -8)
+    for delay in DELAYS:
+        error = 0.0
+        for real, given in pairs:
+            calm = np.convolve(real, window / window.sum(), "same")
+            off = (given - np.interp(where - delay, where, calm))[inner]
+            # Where exactly a landmark lies is a matter of the network; when it moves is what counts.
+            error += float(((off - off.mean()) ** 2).sum())
+        late.append(error)
+    return float(DELAYS[int(np.argmin(late))] * 1e3 / fps)
+
+
+def clip_table(paths: list[Path], rows: dict[str, Callable[[], Follow]]) -> None:
+    """Prints what each of them makes of each clip."""
+    print("\n| clip | | found in | restless, px | lag, ms | time, ms |\n|---|---|--:|--:|--:|--:|")
+    for path in paths:
+        frames, fps = clip(path)
+        truth, _ = followed(ours(False), frames, fps)
+        for name, make in rows.items():
+            points, spent = followed(make(), frames, fps)
+            found = int(np.isfinite(points[:, 0, 0]).sum())
+            print(
+                f"| {path.stem} | {name} | {found} of {len(frames)} | {restless(points):.2f} | "
+                f"{behind(points, truth, fps):.0f} | {spent:.1f} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", help="face_landmarker.task")
-    task = parser.parse_args().task
+    parser.add_argument("--clip", type=Path, action="append", default=[], help="follow the face in it, too")
+    asked = parser.parse_args()
+    task = asked.task
     rows: dict[str, Callable[[], Follow]] = {
         "doppelcam, 468": lambda: ours(True),
         "doppelcam, 468, unfiltered": lambda: ours(False),
@@ -126,6 +209,8 @@ def main() -> None:
         still = [tremble(make(), who) for who in ("astronaut", "hopper")]
         late = [lag(make(), who) for who in ("astronaut", "hopper")]
         print(f"| {name} | {still[0]:.2f} | {still[1]:.2f} | {late[0]:.1f} | {late[1]:.1f} |", flush=True)
+    if asked.clip:
+        clip_table(asked.clip, rows)
 
 
 if __name__ == "__main__":

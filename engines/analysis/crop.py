@@ -7,6 +7,7 @@ import math
 import cv2
 import numpy as np
 
+from engines.analysis.feed import put_rgb
 from engines.faces import Array, Floats, Image, Region
 
 
@@ -62,15 +63,15 @@ class Cropper:
         self._bytes = np.empty((side, side, 3), np.uint8)
         self._halves: list[Image] = []
 
-    def read(self, image: Image, region: Region, out: Array, low: float, high: float) -> Floats:
+    def read(self, image: Image, region: Region, out: Array, mean: float, std: float) -> Floats:
         """Reads one region as RGB.
 
         Args:
             image: The frame, BGR.
             region: What to read; parts outside of the frame repeat its border.
-            out: (side, side, 3) float32, filled in place with RGB.
-            low: What black becomes.
-            high: What white becomes.
+            out: (side, side, 3) of any float type and layout, filled in place with RGB.
+            mean: Of values 0…255.
+            std: The same.
 
         Returns:
             (2, 3) float32: frame pixels to patch pixels.
@@ -81,10 +82,7 @@ class Cropper:
             source, local, (self.side, self.side), dst=self._bytes,
             flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE,
         )  # fmt: skip
-        cv2.cvtColor(self._bytes, cv2.COLOR_BGR2RGB, dst=self._bytes)
-        np.multiply(self._bytes, np.float32((high - low) / 255), out=out, casting="unsafe")
-        if low:
-            out += np.float32(low)
+        put_rgb(out, self._bytes, mean, std)
         return affine
 
     def _shrunk(self, image: Image, region: Region, affine: Floats) -> tuple[Image, Floats]:

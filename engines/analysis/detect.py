@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-import cv2
 import numpy as np
 
 from engines.analysis.boxes import faces_of
-from engines.analysis.feed import Letterbox
+from engines.analysis.feed import FrameFeed
 from engines.analysis.topology import WEIGHTS
 from engines.errors import EngineError
 from engines.faces import Detection, Floats, Image
@@ -64,7 +63,7 @@ class Detector:
                 f"{self.network.name} is not the face detector it should be.", "Install doppelcam again."
             )
         self._boxes, self._logits = by_width[16], by_width[1][:, 0]
-        self._box = Letterbox(self._side, self._side)
+        self._feed = FrameFeed(self.network, "a face detector", 127.5, 127.5)
 
     def detect(self, image: Image) -> list[Detection]:
         """Finds every face.
@@ -75,7 +74,7 @@ class Detector:
         Returns:
             The faces, the largest first; none overlaps another much.
         """
-        scale = self._fill(image)
+        scale = self._feed.fill(image)
         self.network.run()
         best = np.flatnonzero(self._logits > np.log(self._threshold / (1 - self._threshold)))
         if not len(best):
@@ -92,12 +91,3 @@ class Detector:
     def close(self) -> None:
         """Frees the network."""
         self.network.close()
-
-    def _fill(self, image: Image) -> float:
-        """Puts the whole frame into the network's input, at the top left; returns patch pixels per frame pixel."""
-        scale, seen = self._box.fill(image), self._box.picture
-        target = self.network.inputs[0][0]
-        cv2.cvtColor(seen, cv2.COLOR_BGR2RGB, dst=seen)
-        np.multiply(seen, np.float32(1 / 127.5), out=target, casting="unsafe")
-        target -= 1
-        return scale

@@ -37,7 +37,7 @@ class Fan:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self._crop = FaceCrop(network, _WHAT, SIDE / _FACE, 1.0)
+        self._crop = FaceCrop(network, _WHAT, SIDE / _FACE, 255.0)
         if self._crop.side != SIDE or not self.fits(network):
             raise EngineError(
                 f"{network.name} is not {_WHAT}: for {self._crop.side}×{self._crop.side} it gives "

@@ -58,19 +58,47 @@ def unfit(network: Network, what: str, expected: str) -> EngineError:
 
 
 def put_rgb(picture: Array, image: Image, mean: float, std: float) -> None:
-    """Writes ``(value - mean) / std`` of each pixel.
+    """Writes ``(value - mean) / std`` of each pixel: how every crop and every frame gets into a network that sees.
 
     Args:
-        picture: (H, W, 3) of any float type, filled in place with RGB.
-        image: (H, W, 3) BGR of the same size.
+        picture: (H, W, 3) of any float type and layout, filled in place with RGB.
+        image: (H, W, 3) BGR of the same size, contiguous; its channels are swapped in place.
         mean: Of values 0…255.
         std: The same.
     """
-    for channel in range(3):
-        plane = picture[:, :, channel]
-        np.multiply(image[:, :, 2 - channel], np.float32(1 / std), out=plane, casting="unsafe")
+    cv2.cvtColor(image, cv2.COLOR_BGR2RGB, dst=image)
+    # At once where the channels lie side by side, else plane by plane: each is three times slower on the other's.
+    packed = picture.strides[2] == picture.itemsize
+    parts = [(picture, image)] if packed else [(picture[:, :, c], image[:, :, c]) for c in range(3)]
+    for part, values in parts:
+        np.multiply(values, np.float32(1 / std), out=part, casting="unsafe")
         if mean:
-            plane -= plane.dtype.type(mean / std)
+            part -= part.dtype.type(mean / std)
+
+
+class FloatBuffer:
+    """A network's own buffer as float32, whatever its type is.
+
+    Args:
+        own: The buffer.
+
+    Attributes:
+        array: float32 of the same shape; the buffer itself where that is of this type.
+    """
+
+    def __init__(self, own: Array) -> None:
+        self._own = own
+        self.array: Array = own if own.dtype == np.float32 else np.zeros(own.shape, np.float32)
+
+    def push(self) -> None:
+        """Hands what was written to the network; before it runs."""
+        if self.array is not self._own:
+            np.copyto(self._own, self.array, casting="unsafe")
+
+    def pull(self) -> None:
+        """Takes what the network gave; after it ran."""
+        if self.array is not self._own:
+            np.copyto(self.array, self._own, casting="unsafe")
 
 
 def shapes_text(shapes: object) -> str:

@@ -31,7 +31,7 @@ class Insight106:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self._crop = FaceCrop(network, _WHAT, _MARGIN, 255.0)
+        self._crop = FaceCrop(network, _WHAT, _MARGIN, 1.0)
         if not self.fits(network):
             raise EngineError(
                 f"{network.name} is not {_WHAT}: it gives "

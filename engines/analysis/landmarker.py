@@ -51,13 +51,13 @@ class FaceCrop:
         network: Opened.
         what: What it should be, with its article, for a sentence.
         margin: Side of the square, in longer sides of the face.
-        white: What the network is given for white; it is given 0 for black.
+        std: What levels, 0…255, are divided by.
 
     Raises:
         EngineError: The network takes something else.
     """
 
-    def __init__(self, network: Network, what: str, margin: float, white: float) -> None:
+    def __init__(self, network: Network, what: str, margin: float, std: float) -> None:
         self._picture = picture_input(network, what)
         self.side, width = self._picture.shape[:2]
         if width != self.side:
@@ -65,7 +65,7 @@ class FaceCrop:
                 f"{network.name} is not {what}: it takes {self.side}×{width}, where a square was expected."
             )
         self._cropper = Cropper(self.side)
-        self._share, self._white = margin / _REGION, white
+        self._share, self._std = margin / _REGION, std
 
     def fill(self, image: Image, region: Region) -> Floats:
         """Puts the face into the network's input.
@@ -74,7 +74,7 @@ class FaceCrop:
             (2, 3) float32: pixels of the square to pixels of the frame.
         """
         square = Region(region.x, region.y, region.size * self._share, region.angle)
-        return inverse_of(self._cropper.read(image, square, self._picture, 0.0, self._white))
+        return inverse_of(self._cropper.read(image, square, self._picture, 0.0, self._std))
 
     @staticmethod
     def onto_frame(points: Floats, back: Floats) -> Floats:

@@ -112,7 +112,7 @@ class LandmarkNetwork:
             The landmarks, in pixels of the frame. Their patch is overwritten by the next call.
         """
         patch = self.network.inputs[0][0]
-        affine = self._cropper.read(image, region, patch, 0.0, 1.0)
+        affine = self._cropper.read(image, region, patch, 0.0, 255.0)
         self.network.run()
         crop = np.empty((self.points, 3), np.float32)
         crop[:POINTS] = self._mesh

@@ -168,7 +168,7 @@ class MediapipeLandmarks:
         if mesh is None or _apart(mesh, region) > region.size / 2:
             nowhere = np.tile(np.array([region.x, region.y, 0], np.float32), (self.points, 1))
             return Landmarks(nowhere, 0.0, Patch(self._patch, np.zeros((2, 3), np.float32)))
-        affine = self._cropper.read(image, region_of_points(mesh), self._patch, 0.0, 1.0)
+        affine = self._cropper.read(image, region_of_points(mesh), self._patch, 0.0, 255.0)
         return Landmarks(mesh.copy(), 1.0, Patch(self._patch, affine))
 
     def acquire(self, image: Image, region: Region, passes: int = 3) -> Landmarks:

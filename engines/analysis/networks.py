@@ -76,6 +76,7 @@ class Networks:
         plain: The same with fewer landmarks, for when there is no time; empty for none.
         identity: Tells who a face is; None for nobody.
         landmarker: Finds the points that neural swappers are aligned by; None for those of the mesh.
+        later: Whether a detector may look at a picture of the frame when that is gone.
         begin: Told of each frame and when it was captured, ns, before anything else is asked about it.
     """
 
@@ -85,6 +86,7 @@ class Networks:
     plain: Sequence[ReadsLandmarks] = ()
     identity: Embedder | None = None
     landmarker: Landmarker | None = None
+    later: bool = False
     begin: Callable[[Image, int], None] = lambda image, now_ns: None
 
     @property
@@ -141,6 +143,7 @@ def open_networks(
             else (),
             identity=opened(identity()) if identity else None,
             landmarker=opened(landmarker()) if landmarker else None,
+            later=True,
         )
         undo.pop_all()
     return networks

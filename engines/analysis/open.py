@@ -19,6 +19,7 @@ from engines.analysis.yoloface import YoloFace
 from engines.catalogue.entry import Kind
 from engines.catalogue.store import SUFFIXES, Store
 from engines.errors import UsageError
+from engines.files import open_regular
 from engines.runtime.base import Network
 from engines.runtime.device import CPU, Device
 from engines.runtime.open import open_network
@@ -30,16 +31,18 @@ def file_of(named: str, kind: Kind, store: Store) -> Path:
     """The file behind a name or a path.
 
     Args:
-        named: A name of the catalogue, or the path of an ``.onnx`` file.
+        named: A name of the catalogue, or the path of an ``.onnx`` file, which is opened to see that it is one.
         kind: What it must be for, where it is a name.
         store: Where the user's networks lie.
 
     Raises:
-        UsageError: There is no such name, or it is for something else.
+        UsageError: There is no such name or file, or it is for something else, or no file but a folder or a device.
         EngineError: Its file is not there.
     """
     if Path(named).suffix.lower() in SUFFIXES:
-        return Path(named).expanduser()
+        path = Path(named).expanduser()
+        open_regular(path, "a model").close()
+        return path
     entry = store.catalogue.entry(named)
     if entry.kind != kind:
         raise UsageError(

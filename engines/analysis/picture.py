@@ -9,7 +9,7 @@ from typing import Final
 import cv2
 import numpy as np
 
-from engines.analysis.feed import unfit
+from engines.analysis.feed import FloatBuffer, unfit
 from engines.catalogue.entry import Channels, Contract
 from engines.errors import EngineError
 from engines.faces import Array, Floats
@@ -54,14 +54,13 @@ class PictureNetwork:
         weight: float | None = None,
     ) -> None:
         progress(f"network {path.name}")
-        network = open_network(path, device, threads=None, side=contract.side, progress=progress)
+        network = open_network(path, device, side=contract.side, progress=progress)
         try:
             self.network = network
             place, planar = self._found(what, weight)
-            array = network.inputs[place]
-            self._own = array
-            self._fed: Array = array if array.dtype == np.float32 else np.zeros(array.shape, np.float32)
-            picture = self._fed[0].transpose(1, 2, 0) if planar else self._fed[0]
+            self._fed = FloatBuffer(network.inputs[place])
+            fed = self._fed.array[0]
+            picture = fed.transpose(1, 2, 0) if planar else fed
             order = channels(planar) if channels else contract.channels
             self.planar, self._flipped = planar, order == "rgb"
             self._picture = picture[..., ::-1] if self._flipped else picture
@@ -95,8 +94,7 @@ class PictureNetwork:
             )  # fmt: skip
             crop = self._room
         rescale(crop, self._picture, self._scale, self._offset)
-        if self._fed is not self._own:
-            np.copyto(self._own, self._fed, casting="unsafe")
+        self._fed.push()
         self.network.run()
 
     def pictures(self, channels: int) -> list[Array]:

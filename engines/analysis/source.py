@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 from engines.analysis.detect import Detector
+from engines.analysis.kept import Kept
 from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points, same_face
 from engines.analysis.marks import SUFFIX, marks_of, read_marks
 from engines.analysis.photo import over_mean, read_layers
@@ -41,6 +42,7 @@ class SourceFace:
         alpha: (H, W) uint8, how opaque the photo is, 0…255; ``image`` has the mean colour where it is transparent.
             None for a photo that is opaque.
         marked: Whether its points were marked by hand, because no network finds a face in it: it is drawn.
+        kept: What an engine worked out of all this, for the next time; never taken over by another photo.
     """
 
     image: Image
@@ -49,6 +51,7 @@ class SourceFace:
     note: str = ""
     alpha: Array | None = None
     marked: bool = False
+    kept: Kept = field(default_factory=Kept, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ which something moves come first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import cv2
@@ -35,6 +35,42 @@ _MIRRORED: Final = 0.25
 _TURNS: Final = {1: cv2.ROTATE_90_CLOCKWISE, 2: cv2.ROTATE_180, 3: cv2.ROTATE_90_COUNTERCLOCKWISE}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Glimpse:
+    """A small picture of a frame, and the way back to it.
+
+    Attributes:
+        picture: H×W×3 uint8 BGR; may share the memory of the frame.
+        back: (2, 3): from it to the upright picture.
+        margin: Pixels by which that is larger than the window of the frame.
+        scale: Its pixels per pixel of the frame.
+        offset: (2,) where the window begins, pixels of the frame.
+    """
+
+    picture: Image
+    back: Floats
+    margin: int
+    scale: float
+    offset: Floats
+
+    def apart_from(self, image: Image) -> Glimpse:
+        """The same in memory of its own, so that the frame may change."""
+        shared = np.may_share_memory(self.picture, image)
+        return replace(self, picture=self.picture.copy()) if shared else self
+
+    def detect(self, detector: FindsFaces) -> list[Detection]:
+        """See :meth:`Look.detect`."""
+
+        def frame(points: Floats) -> Floats:
+            upright = _at(points, self.back) - np.float32(self.margin)
+            return np.asarray(upright / np.float32(self.scale) + self.offset, np.float32)
+
+        return [
+            Detection(frame(found.centre), found.size / self.scale, frame(found.keypoints), found.score)
+            for found in detector.detect(self.picture)
+        ]
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """One way to look at a frame.
@@ -51,19 +87,16 @@ class Look:
     mirrored: bool = False
     whole: bool = True
 
-    def detect(self, detector: FindsFaces, image: Image) -> list[Detection]:
-        """What a detector finds this way.
+    def take(self, image: Image) -> Glimpse:
+        """What a detector sees this way.
 
         Args:
-            detector: Any.
             image: The frame, BGR, H×W×3 uint8.
-
-        Returns:
-            Detections in pixels of the frame as it is, the largest first; key points turned back with it.
         """
         left, top, width, height = self.window
         seen: Image = image[top : top + height, left : left + width]
-        seen, scale = _shrunk(seen)
+        plain = self.whole and not self.turns and not self.mirrored
+        seen, scale = _sampled(seen) if plain else _shrunk(seen)
         margin = 0
         if self.mirrored:
             margin = max(1, round(_MIRRORED * min(seen.shape[:2])))
@@ -74,16 +107,19 @@ class Look:
             cv2.rotate(seen, _TURNS[self.turns]) if self.turns else seen, np.uint8
         )
         back = self._back(seen.shape[1], seen.shape[0])
-        offset = np.array([left, top], np.float32)
-        return [
-            Detection(
-                centre=(_at(found.centre, back) - margin) / scale + offset,
-                size=found.size / scale,
-                keypoints=((_at(found.keypoints, back) - margin) / scale + offset).astype(np.float32),
-                score=found.score,
-            )
-            for found in detector.detect(turned)
-        ]
+        return Glimpse(turned, back, margin, scale, np.array([left, top], np.float32))
+
+    def detect(self, detector: FindsFaces, image: Image) -> list[Detection]:
+        """What a detector finds this way.
+
+        Args:
+            detector: Any.
+            image: The frame, BGR, H×W×3 uint8.
+
+        Returns:
+            Detections in pixels of the frame as it is, the largest first; key points turned back with it.
+        """
+        return self.take(image).detect(detector)
 
     def _back(self, width: int, height: int) -> Floats:
         """(2, 3): from the turned picture to the one before."""
@@ -139,6 +175,18 @@ def looks(width: int, height: int) -> list[Look]:
         mixed += [look, *upright[:2]]
         del upright[:2]
     return [*mixed, *upright, *hanging]
+
+
+def _sampled(picture: Image) -> tuple[Image, float]:
+    """The picture at no more than :data:`WORK` pixels, read in a single pass, and its pixels per pixel of before.
+
+    That is three samples a pixel of what our detectors read, as many as they take themselves of a frame.
+    """
+    scale = WORK / max(picture.shape[:2])
+    if scale >= 1:
+        return picture, 1.0
+    size = (max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale)))
+    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR), np.uint8), scale
 
 
 def _shrunk(picture: Image) -> tuple[Image, float]:

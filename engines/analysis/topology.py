@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -134,11 +133,6 @@ RIGHT_IRIS: Final = (468, 469, 470, 471, 472)
 """Centre, then four points on the border of the iris."""
 LEFT_IRIS: Final = (473, 474, 475, 476, 477)
 
-ANCHORS: Final = MappingProxyType(
-    {"right_eye": (33, 133), "left_eye": (362, 263), "nose": (1,), "right_mouth": (61,), "left_mouth": (291,)}
-)
-"""The five points of the alignment templates, each the mean of one or two landmarks."""
-
 
 @cache
 def canonical() -> Floats:
@@ -176,12 +170,3 @@ def mirrored() -> Array:
     partner: Array = distance.argmin(1).astype(np.int32)
     partner.flags.writeable = False
     return partner
-
-
-def five_points(points: Floats) -> Floats:
-    """(5, 2) float32: eyes, nose and mouth corners, for the alignment templates.
-
-    Args:
-        points: (N, 2 or 3) landmarks.
-    """
-    return np.stack([points[list(which), :2].mean(0) for which in ANCHORS.values()]).astype(np.float32)

@@ -19,6 +19,7 @@ from engines.catalogue.entry import (
     Commercial,
     Contract,
     Entry,
+    Kind,
     Layout,
     Shapes,
 )
@@ -74,6 +75,10 @@ class Catalogue:
         near = difflib.get_close_matches(name.lower(), self.entries, 1, 0.5)
         hint = f"Did you mean {near[0]}?" if near else "See: doppelcam models list"
         raise UsageError(f"There is no model {name!r} in the catalogue.", hint)
+
+    def of_kind(self, kind: Kind) -> tuple[Entry, ...]:
+        """Every entry of a kind, the one to offer first."""
+        return tuple(entry for entry in self if entry.kind == kind)
 
     def with_needs(self, name: str) -> tuple[Entry, ...]:
         """An entry and everything it does not work without, each once, what is needed first.

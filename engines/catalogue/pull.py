@@ -203,6 +203,7 @@ class Puller:
             raise Failed(error.what.replace(quoted(part), "it").rstrip(".")) from error
         part.replace(target)
         _sync_folder(target.parent)
+        self._store.remember(target, actual)
         held = Held(entry, "ready", target, actual, actual)
         if expected is None:
             held = self._store.pin(held, source)

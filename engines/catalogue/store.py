@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
 from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.claim import claimed
-from engines.catalogue.entry import Entry
+from engines.catalogue.entry import Entry, Kind
 from engines.catalogue.fits import fitting
 from engines.catalogue.graph import graph_or_none
-from engines.catalogue.pins import LOCK_FILE, Pin, Pins, Sums
+from engines.catalogue.pins import LOCK_FILE, Pin, Pins
 from engines.errors import EngineError
 from engines.files import quoted
+from engines.sums import Sums
 
 State = Literal["missing", "ready", "unpinned", "wrong"]
 """``missing``: there is no such file. ``ready``: its sum is the known or pinned one. ``unpinned``: nobody knows what
@@ -111,11 +113,7 @@ class Store:
         Raises:
             UsageError: There is no such entry, or a file cannot be read.
         """
-        entry = self.catalogue.entry(name)
-        path = self.folder / entry.file
-        if path.is_file():
-            return self._judged(entry, path, again)
-        return self._renamed().get(name) or Held(entry, "missing", expected=self.expected(entry))
+        return self._found(self.catalogue.entry(name), self._renamed, again)
 
     def all(self, again: bool = False) -> tuple[Held, ...]:
         """What there is of every model, in the catalogue's order.
@@ -123,16 +121,36 @@ class Store:
         Raises:
             UsageError: A file, or the list of pins, cannot be read.
         """
-        renamed = self._renamed()
-        held = []
-        for entry in self.catalogue:
-            path = self.folder / entry.file
-            if path.is_file():
-                held.append(self._judged(entry, path, again))
-            else:
-                missing = Held(entry, "missing", expected=self.expected(entry))
-                held.append(renamed.get(entry.name, missing))
-        return tuple(held)
+        renamed = cache(self._renamed)
+        return tuple(self._found(entry, renamed, again) for entry in self.catalogue)
+
+    def usable(self, kind: Kind) -> Iterator[tuple[str, Path]]:
+        """Models of a kind that are there and may be run, in the catalogue's order: name and file.
+
+        The first is what is taken where nobody says which. Each is looked at when it is asked for.
+
+        Raises:
+            UsageError: A file, or the list of pins, cannot be read.
+        """
+        renamed = cache(self._renamed)
+        for entry in self.catalogue.of_kind(kind):
+            held = self._found(entry, renamed, again=False)
+            if held.path is not None and held.usable:
+                yield entry.name, held.path
+
+    def first(self, kind: Kind) -> Path | None:
+        """The file of the first of :meth:`usable`; None where there is none."""
+        return next((path for _, path in self.usable(kind)), None)
+
+    def remember(self, path: Path, digest: str) -> None:
+        """Takes in the sum of a file of the folder from who has just read it, so that it is not read again."""
+        self._sums.remember(path, digest)
+
+    def _found(self, entry: Entry, renamed: Callable[[], Mapping[str, Held]], again: bool) -> Held:
+        path = self.folder / entry.file
+        if path.is_file():
+            return self._judged(entry, path, again)
+        return renamed().get(entry.name) or Held(entry, "missing", expected=self.expected(entry))
 
     def strangers(self) -> Iterator[Path]:
         """Model files in the folder that do not have the name of an entry, sorted."""

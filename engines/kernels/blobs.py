@@ -11,23 +11,31 @@ _njit = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
 @_njit
-def _closed(there, between):  # type: ignore[no-untyped-def]
-    """Fills gaps of one texel: a closing by 3 × 3."""
+def _closed(there, across, both):  # type: ignore[no-untyped-def]
+    """Fills gaps of one texel: a closing by 3 × 3, along rows and then down columns, of noughts and ones."""
     side = there.shape[0]
     for i in range(side):
-        for j in range(side):
-            some = np.uint8(0)
-            for y in range(max(0, i - 1), min(side, i + 2)):
-                for x in range(max(0, j - 1), min(side, j + 2)):
-                    some |= there[y, x]
-            between[i, j] = some
+        row, line = there[i], across[i]
+        line[:] = row
+        for j in range(1, side):
+            line[j] |= row[j - 1]
+        for j in range(side - 1):
+            line[j] |= row[j + 1]
     for i in range(side):
+        line, above, here, below = both[i], across[max(i - 1, 0)], across[i], across[min(i + 1, side - 1)]
         for j in range(side):
-            every = np.uint8(1)
-            for y in range(max(0, i - 1), min(side, i + 2)):
-                for x in range(max(0, j - 1), min(side, j + 2)):
-                    every &= between[y, x]
-            there[i, j] = every
+            line[j] = above[j] | here[j] | below[j]
+    for i in range(side):
+        row, line = both[i], across[i]
+        line[:] = row
+        for j in range(1, side):
+            line[j] &= row[j - 1]
+        for j in range(side - 1):
+            line[j] &= row[j + 1]
+    for i in range(side):
+        line, above, here, below = there[i], across[max(i - 1, 0)], across[i], across[min(i + 1, side - 1)]
+        for j in range(side):
+            line[j] = above[j] & here[j] & below[j]
 
 
 @_njit
@@ -46,7 +54,9 @@ def seek(evidence, level, texels, bars, counts, there):  # type: ignore[no-untyp
     side = evidence.shape[0]
     there[:] = 0
     maybe, clear = np.zeros((side, side), np.uint8), np.zeros((side, side), np.bool_)
-    found = 0
+    found, most = 0, np.float32(0)
+    for n in range(texels.shape[0]):
+        most = max(most, evidence[texels[n] // side, texels[n] % side])
     for n in range(texels.shape[0]):
         i, j = texels[n] // side, texels[n] % side
         value = evidence[i, j]
@@ -55,17 +65,18 @@ def seek(evidence, level, texels, bars, counts, there):  # type: ignore[no-untyp
         if value <= bars[1] * easier:
             continue
         clear[i, j] = value > bars[0] * easier
-        around = np.float32(0)
-        for y in range(max(0, i - 2), min(side, i + 3)):
-            for x in range(max(0, j - 2), min(side, j + 3)):
-                around = max(around, evidence[y, x])
         # What is very unlike is seen beyond its border, since all of this is blurred.
-        if value > around / 4:
+        beside = False
+        if value <= most / 4:
+            for y in range(max(0, i - 2), min(side, i + 3)):
+                for x in range(max(0, j - 2), min(side, j + 3)):
+                    beside |= evidence[y, x] / 4 >= value
+        if not beside:
             maybe[i, j] = 1
             found += clear[i, j]
     if found == 0:
         return
-    _closed(maybe, np.empty((side, side), np.uint8))
+    _closed(maybe, np.empty((side, side), np.uint8), np.empty((side, side), np.uint8))
     flood = np.empty(side * side, np.int64)
     for first in range(side * side):
         if maybe[first // side, first % side] != 1:
@@ -85,6 +96,33 @@ def seek(evidence, level, texels, bars, counts, there):  # type: ignore[no-untyp
         if sure >= counts[0] and length >= counts[1]:
             for n in range(length):
                 there[flood[n] // side, flood[n] % side] = 1
+
+
+@_njit
+def follow(level, there, rates, soft, amount):  # type: ignore[no-untyped-def]
+    """Lets how surely something is before each texel follow what is seen, and says how much of it is shown.
+
+    Args:
+        level: (S, S) float32, 0…1; changed.
+        there: (S, S) float32: from :func:`seek`.
+        rates: (2,) float32: part of the way per frame, up and down.
+        soft: (2,) float32: the level from which some of it is shown, and all of it.
+        amount: (S, S) float32, out: 0…1, with soft ends.
+
+    Returns:
+        Whether anything is shown.
+    """
+    some = np.float32(0)
+    for i in range(level.shape[0]):
+        line, wanted, shown = level[i], there[i], amount[i]
+        for j in range(line.shape[0]):
+            rate = rates[0] if wanted[j] > line[j] else rates[1]
+            line[j] += rate * (wanted[j] - line[j])
+            part = min(max((line[j] - soft[0]) / (soft[1] - soft[0]), np.float32(0)), np.float32(1))
+            shown[j] = part * part * (3 - 2 * part)
+        for j in range(line.shape[0]):
+            some = max(some, shown[j])
+    return some > 0
 
 
 @_njit
@@ -109,4 +147,5 @@ def warm_up() -> None:
     level: Floats = np.zeros((4, 4), np.float32)
     texels: Array = np.zeros(1, np.int32)
     seek(level, level, texels, np.ones(3, np.float32), np.ones(2, np.int64), level.copy())
+    follow(level, level.copy(), np.ones(2, np.float32), np.array([0, 1], np.float32), level.copy())
     nearby(level.reshape(-1), np.zeros(2, np.int64), np.zeros((1, 3), np.int32))

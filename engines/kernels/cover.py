@@ -11,16 +11,6 @@ from engines.faces import Array, Floats
 
 _DARKEST = np.float32(0.04)
 """Added before the logarithm: below this there is more noise than colour."""
-_ROUNDS = 3
-_FIRM = 1e-3
-_LEVEL_SLOPE, _COLOUR_SLOPE = 0.02, 0.3
-"""How firmly the slopes of the light are held to what is usual, lightness and colour, in texels of the face."""
-_UNLIKE = 16.0
-"""Squared distance, in spreads, from which a texel is something else."""
-_STEADY = 0.85
-"""Part of the face that is as usual, from which one round is enough."""
-_DOUBTED, _BETTER = 0.6, 0.25
-"""Part of the face below which another light is tried, and how much more of it that must explain."""
 _HAIR = np.float32(0.8)
 """How much darker than the skin hair is, in spreads."""
 _SHADED = np.float32(0.5)
@@ -100,94 +90,8 @@ def changes(seen, before, variance, texels, bar):  # type: ignore[no-untyped-def
 
 
 @_njit
-def _fit(seen, usual, spread, texels, plane, out, soft):  # type: ignore[no-untyped-def]
-    """One weighted least-squares step of the plane; see :func:`relight`. Returns the part of the texels it explains."""
-    side = seen.shape[1]
-    half = np.float32(side) / 2
-    sums = np.zeros((3, 6), np.float64)
-    like = 0
-    for n in range(texels.shape[0]):
-        i, j = texels[n] // side, texels[n] % side
-        x, y = (j - half) / half, (i - half) / half
-        off = 0.0
-        for k in range(3):
-            left = seen[i, j, k] - usual[i, j, k] - plane[k, 0] - plane[k, 1] * x - plane[k, 2] * y
-            out[i, j, k] = left
-            off += (left / spread[i, j, k]) ** 2
-        weight = 0.0
-        if off < _UNLIKE:
-            like += 1
-            weight = (1.0 - off / _UNLIKE) ** 2
-        if soft:
-            weight = 1.0 / (1.0 + off / _UNLIKE)
-        basis = (1.0, x, y)
-        for p in range(3):
-            for q in range(3):
-                sums[p, q] += weight * basis[p] * basis[q]
-            for k in range(3):
-                sums[p, 3 + k] += weight * basis[p] * out[i, j, k]
-    for k in range(3):
-        # Light may be of another colour from one moment to the next, but hardly from one cheek to the other.
-        level = _LEVEL_SLOPE if k == 0 else _COLOUR_SLOPE
-        m00, m01, m02 = sums[0, 0] + _FIRM * texels.shape[0], sums[0, 1], sums[0, 2]
-        m11, m22, m12 = sums[1, 1] + level * texels.shape[0], sums[2, 2] + level * texels.shape[0], sums[1, 2]
-        r0 = sums[0, 3 + k]
-        r1 = sums[1, 3 + k] - level * texels.shape[0] * plane[k, 1]
-        r2 = sums[2, 3 + k] - level * texels.shape[0] * plane[k, 2]
-        # Gauss elimination; the matrix is positive definite.
-        f1, f2 = m01 / m00, m02 / m00
-        m11, m12, m22, r1, r2 = m11 - f1 * m01, m12 - f1 * m02, m22 - f2 * m02, r1 - f1 * r0, r2 - f2 * r0
-        c = (r2 - m12 / m11 * r1) / (m22 - m12 / m11 * m12)
-        b = (r1 - m12 * c) / m11
-        plane[k, 0] += (r0 - m01 * b - m02 * c) / m00
-        plane[k, 1] += b
-        plane[k, 2] += c
-    return like / texels.shape[0]
-
-
-@_njit
-def relight(seen, usual, spread, texels, plane, out):  # type: ignore[no-untyped-def]
-    """Takes off what light changes: a plane over the face in each of the three values.
-
-    Fitted by least squares that are weighted anew each round (J. W. Tukey's biweight), beginning with what the plane
-    of the frame before leaves: something before the face does not count, even before half of it. Another light is
-    believed in only if it explains far more of the face.
-
-    Args:
-        seen: (S, S, 3) float32, from :func:`unwrap`.
-        usual: (S, S, 3) float32: what this face usually looks like.
-        spread: (S, S, 3) float32: by how much each may usually be off.
-        texels: (N,) int32: those that count.
-        plane: (3, 3) float32: constant, slope in x and in y of each value; taken from the frame before, changed.
-        out: (S, S, 3) float32: what light does not explain.
-
-    Returns:
-        The part of the face that is as it usually is, 0…1.
-    """
-    for _ in range(_ROUNDS):
-        share = _fit(seen, usual, spread, texels, plane, out, False)
-        if share > _STEADY:
-            break
-    if share < _DOUBTED:
-        other = plane.copy()
-        for turn in range(3 * _ROUNDS):
-            explained = _fit(seen, usual, spread, texels, other, out, turn < 2 * _ROUNDS)
-        if explained > share + _BETTER:
-            plane[:] = other
-            share = explained
-    side = seen.shape[1]
-    half = np.float32(side) / 2
-    for n in range(texels.shape[0]):
-        i, j = texels[n] // side, texels[n] % side
-        x, y = (j - half) / half, (i - half) / half
-        for k in range(3):
-            out[i, j, k] = seen[i, j, k] - usual[i, j, k] - plane[k, 0] - plane[k, 1] * x - plane[k, 2] * y
-    return share
-
-
-@_njit
 def weigh_up(  # type: ignore[no-untyped-def]
-    usual, off, now, spread, texels, zones, skin, before, spreads, states, unusual, foreign, evidence
+    usual, off, now, square, texels, zones, skin, before, spreads, states, unusual, foreign, evidence
 ):  # fmt: skip
     """How much speaks for something before each texel of a face, in squared spreads.
 
@@ -195,7 +99,7 @@ def weigh_up(  # type: ignore[no-untyped-def]
         usual: (S, S, 3) float32: lightness, redness and blueness that this face usually has.
         off: (S, S, 3) float32: how much it is off now, smoothed.
         now: (S, S, 3) float32: what it looks like now, in the usual light, smoothed.
-        spread: (S, S, 3) float32: by how much it may be.
+        square: (S, S, 3) float32: by how much it may be, squared.
         texels: (N,) int32: those of the face.
         zones: (3, S, S) float32, 0…1: around the mouth, below the nose, the forehead.
         skin: (3,) float32: this face's skin.
@@ -214,7 +118,7 @@ def weigh_up(  # type: ignore[no-untyped-def]
         dark, colour = np.float32(0), np.float32(0)
         for k in range(3):
             value = off[i, j, k]
-            odd += (value / spread[i, j, k]) ** 2
+            odd += value * value / square[i, j, k]
             at_rest += (value / spreads[1, k]) ** 2
             apart += ((usual[i, j, k] - before[k]) / spreads[1, k]) ** 2
             away = (now[i, j, k] - skin[k]) / spreads[0, k]
@@ -372,7 +276,6 @@ def warm_up() -> None:
     values: Floats = np.ones((4, 4, 3), np.float32)
     unwrap(values, np.ones((3, 2), np.float32), texels, corners, np.ones((1, 3), np.float32), values.copy())
     changes(values, values, values, texels, 1.0)
-    relight(values, values.copy(), values.copy(), texels, np.zeros((3, 3), np.float32), values.copy())
     zones: Floats = np.zeros((3, 4, 4), np.float32)
     three: Floats = np.ones(3, np.float32)
     weigh_up(

@@ -182,6 +182,36 @@ def interpolate(out, xy, values, triangles):  # type: ignore[no-untyped-def]
 
 
 @_njit
+def touched(mask, xy, triangles, out):  # type: ignore[no-untyped-def]
+    """Which triangles, whichever way they are turned, hold a pixel of a mask.
+
+    Args:
+        mask: (H, W) bool.
+        xy: (V, 2) float32 pixels.
+        triangles: (T, 3) int32.
+        out: (T,) bool: also true for a triangle so small that it holds the centre of no pixel.
+    """
+    height, width = mask.shape
+    for t in range(triangles.shape[0]):
+        a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
+        ax, ay = float(xy[a, 0]), float(xy[a, 1])
+        abx, aby, acx, acy = xy[b, 0] - ax, xy[b, 1] - ay, xy[c, 0] - ax, xy[c, 1] - ay
+        area = abx * acy - acx * aby
+        holds, marked = False, False
+        if 1e-9 < abs(area) < _LARGEST:
+            first_x, last_x = _within(min(0.0, abx, acx) + ax, max(0.0, abx, acx) + ax, width)
+            first_y, last_y = _within(min(0.0, aby, acy) + ay, max(0.0, aby, acy) + ay, height)
+            for y in range(first_y, last_y):
+                for x in range(first_x, last_x):
+                    p = ((x - ax) * acy - (y - ay) * acx) / area
+                    q = ((y - ay) * abx - (x - ax) * aby) / area
+                    if p >= -1e-6 and q >= -1e-6 and p + q <= 1 + 1e-6:
+                        holds = True
+                        marked = marked or mask[y, x]
+        out[t] = marked or not holds
+
+
+@_njit
 def facing(points, triangles, normals, out):  # type: ignore[no-untyped-def]
     """How much each vertex of a mesh looks at the camera.
 
@@ -240,5 +270,6 @@ def warm_up() -> None:
     fixed.flags.writeable = False
     composite(image, texture, xy, xy, np.ones((3, 4), np.float32), corners)
     interpolate(np.zeros((8, 8, 2), np.float32), xy, xy, fixed)
+    touched(np.zeros((8, 8), np.bool_), xy, fixed, np.zeros(1, np.bool_))
     weigh(np.zeros((3, 3), np.float32), points, points.copy())
     facing(points, fixed, points.copy(), np.zeros(3, np.float32))

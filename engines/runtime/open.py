@@ -26,7 +26,6 @@ def open_network(
     model: Path,
     device: Device = CPU,
     *,
-    threads: int | None = 1,
     batch: int = 1,
     side: int | None = None,
     shapes: Mapping[int, Sequence[int]] | None = None,
@@ -40,7 +39,6 @@ def open_network(
     Args:
         model: The ``.onnx`` (or ``.dfm``) file.
         device: What to run on.
-        threads: Threads inside one operator, on the CPU; 0 for one per core, None to go by the size of the file.
         batch: What to put for the first dimension of each input, where that is free. Where it is fixed it stays, which
             ``input_specs`` shows: who has more than fits calls :meth:`~engines.runtime.base.Network.run` several times.
         side: What to put for height and width of a picture, where both are free.
@@ -55,7 +53,7 @@ def open_network(
     """
     sizes = Sizes(batch, side, shapes or {})
     if device.kind == "cpu":
-        return OnnxNetwork(model, threads, sizes=sizes, hint=hint)
+        return OnnxNetwork(model, sizes=sizes, hint=hint)
     try:
         return (plans or Plans()).open(model, device.index, sizes, hint, stream)
     except Unplanned as error:
@@ -64,11 +62,11 @@ def open_network(
         # What is wrong with the model itself the next runtime says again.
         why = Unplanned(error.what, error.fix)
     try:
-        network = OnnxNetwork(model, threads, device=device, sizes=sizes, hint=hint, stream=stream)
+        network = OnnxNetwork(model, device=device, sizes=sizes, hint=hint, stream=stream)
     except EngineError as error:
         if not device.may_fall_back:
             raise EngineError(f"{error.what} And: {why.what}", error.fix) from error
-        network = OnnxNetwork(model, threads, sizes=sizes, hint=hint)
+        network = OnnxNetwork(model, sizes=sizes, hint=hint)
         progress(f"{model.stem} runs on the CPU. CUDA: {error.what} TensorRT: {why.what} {why.fix}".strip())
         return network
     progress(f"{model.stem} runs through ONNX Runtime with CUDA, not TensorRT: {why.what} {why.fix}".strip())

@@ -13,7 +13,7 @@ from rich.text import Text
 from engines.errors import UsageError
 from engines.files import open_regular, quoted
 from realtime.bench.result import SCHEMA
-from realtime.pace.budget import STAGES
+from realtime.pace.stages import STAGES
 from realtime.show import table
 
 _LARGEST: Final = 1 << 20

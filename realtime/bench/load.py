@@ -1,4 +1,4 @@
-"""Work added to every frame, to see what a slower machine would do."""
+"""Work added to every frame, to see what a slower machine would do; and how many faces each frame had."""
 
 from __future__ import annotations
 
@@ -19,10 +19,15 @@ class SlowTracker:
     Args:
         tracker: The one that does the real work.
         ms: Processor time to add to each frame.
+
+    Attributes:
+        frames: How many there were.
+        faces: How many faces were to be swapped in them, all together.
     """
 
     def __init__(self, tracker: FaceTracker, ms: float) -> None:
         self._tracker = tracker
+        self.frames = self.faces = 0
         self._ns = round(ms * 1e6)
         self._sheet: Image = np.zeros((128, 128, 3), np.uint8)
         self.lost, self.skipped_detections = False, 0
@@ -41,7 +46,12 @@ class SlowTracker:
         faces = self._tracker.track(image, now_ns)
         self.lost, self.skipped_detections = self._tracker.lost, self._tracker.skipped_detections
         self.others = self._tracker.others
+        self.frames, self.faces = self.frames + 1, self.faces + len(faces)
         return faces
+
+    def look_on(self) -> None:
+        """See :class:`~realtime.pipeline.FaceTracker`."""
+        self._tracker.look_on()
 
     def close(self) -> None:
         """See :class:`~realtime.pipeline.FaceTracker`."""

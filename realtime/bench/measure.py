@@ -10,12 +10,14 @@ from typing import Final
 from engines.errors import DoppelcamError, UsageError
 from engines.swap.base import Progress
 from realtime.assemble import assemble
+from realtime.bench.group import Group
 from realtime.bench.load import SlowTracker
 from realtime.bench.machine import CpuMeter, process_age_ms, rss_mb
 from realtime.bench.overhead import ns_per_frame, percent
 from realtime.bench.profile import Profile
 from realtime.bench.result import Cold, Result
 from realtime.clock import Clock, SystemClock
+from realtime.pipeline import FaceTracker
 from realtime.settings.config import Config
 from realtime.sinks.base import Sink
 from realtime.sources.base import Source
@@ -24,6 +26,8 @@ _SETTLE_NS: Final = 500_000_000
 """Frames of this time after the first swapped one are warm-up too: the cadence finds its phase."""
 _ALL: Final = 0.97
 """Share of the asked rate that counts as all of it: the ends of a short run cost a frame or two."""
+_NEARLY: Final = 0.98
+"""Share of the faces that has to be swapped: who blinks at the wrong moment may be missed in a frame or two."""
 _READY_NS: Final = 120_000_000_000
 
 
@@ -36,12 +40,14 @@ class Task:
         seconds: How long.
         slow_ms: Work added to every frame.
         face_width: Of the portrait's face, pixels; None for its own.
+        faces: Portraits side by side, each of which has to be swapped in every frame.
     """
 
     config: Config
     seconds: float
     slow_ms: float = 0.0
     face_width: float | None = None
+    faces: int = 1
 
 
 def measure(
@@ -63,17 +69,23 @@ def measure(
         more_sinks: Sinks beside those of the configuration.
 
     Raises:
-        DoppelcamError: The session failed, or no face was ever swapped.
+        DoppelcamError: The session failed, or fewer faces were swapped than there are.
     """
     clock = clock or SystemClock()
-    slow, imported_ms, called = task.slow_ms, process_age_ms(), clock.now_ns()
+    imported_ms, called = process_age_ms(), clock.now_ns()
+    counted: list[SlowTracker] = []
+
+    def watched_tracker(tracker: FaceTracker) -> FaceTracker:
+        counted.append(SlowTracker(tracker, task.slow_ms))
+        return counted[0]
+
     parts = assemble(
         task.config,
         clock=clock,
         source=_portrait(task, clock),
         watch=watch,
         more_sinks=more_sinks,
-        load=(lambda tracker: SlowTracker(tracker, slow)) if slow else lambda tracker: tracker,
+        load=watched_tracker if task.slow_ms or task.faces > 1 else lambda tracker: tracker,
     )
     first: list[int] = []
     session = parts.session(progress, lambda: first.append(clock.now_ns()))
@@ -86,6 +98,7 @@ def measure(
         session.wait(clock.now_ns() + _SETTLE_NS)
         progress(f"measuring for {task.seconds:g} s")
         parts.meter.reset(clock.now_ns())
+        before = [(one.frames, one.faces) for one in counted]
         cpu.reset()
         if profile is not None:
             profile.begin()
@@ -97,6 +110,7 @@ def measure(
         if profile is not None:
             profile.end()
         nodes, size = parts.nodes(), parts.source.size
+        swapped = [_mean(one, *then) for one, then in zip(counted, before, strict=True)]
     finally:
         session.stop()
     session.check()
@@ -104,6 +118,11 @@ def measure(
         raise DoppelcamError(
             f"No face was swapped, so there is nothing to measure: none is seen in {parts.source.name}.",
             "Use a --source with a face that is large enough, or a longer one.",
+        )
+    if task.faces > 1 and swapped[0] < _NEARLY * task.faces:
+        raise DoppelcamError(
+            f"Of {task.faces} faces only {swapped[0]:.1f} were swapped, on average.",
+            "Use larger faces, or fewer.",
         )
     opened = session.opened_ns or began
     return Result(
@@ -129,20 +148,27 @@ def measure(
 
 def _portrait(task: Task, clock: Clock) -> Source | None:
     """A portrait whose face has a width of its own; None where the configuration's source will do."""
-    if task.face_width is None:
+    if task.face_width is None and task.faces == 1:
         return None
     kind, _, path = task.config.source.partition(":")
     if kind != "portrait":
-        raise UsageError("--face-width is for a portrait.", "Leave it out, or use --source portrait.")
+        flag = "face-width" if task.face_width is not None else "faces"
+        raise UsageError(f"--{flag} is for a portrait.", "Leave it out, or use --source portrait.")
     from pathlib import Path
 
     from realtime.sources.open import DEFAULT_FPS, DEFAULT_SIZE
     from realtime.sources.portrait import PortraitSource
 
-    return PortraitSource(
-        path=Path(path).expanduser() if path else None, size=task.config.size or DEFAULT_SIZE,
-        fps=task.config.fps or DEFAULT_FPS, clock=clock, seed=task.config.seed, face_width=task.face_width,
-    )  # fmt: skip
+    photo, size = Path(path).expanduser() if path else None, task.config.size or DEFAULT_SIZE
+    fps, seed = task.config.fps or DEFAULT_FPS, task.config.seed
+    if task.faces == 1:
+        return PortraitSource(photo, size, fps, clock, seed, task.face_width)
+    return Group(task.faces, photo, size, fps, clock, seed, task.face_width)
+
+
+def _mean(tracker: SlowTracker, frames: int, faces: int) -> float:
+    """Faces a frame since there were so many frames and faces."""
+    return (tracker.faces - faces) / max(tracker.frames - frames, 1)
 
 
 def keeps_up(result: Result) -> bool:

@@ -6,7 +6,8 @@ import time
 from typing import Final
 
 from realtime.clock import Clock
-from realtime.pace.budget import STAGES, Meter
+from realtime.pace.budget import Meter
+from realtime.pace.stages import STAGES
 
 _ROUNDS: Final = 20
 _FRAMES: Final = 50

@@ -64,6 +64,7 @@ POINTS: Final = (
     Point("blend", "composite", "engines.kernels.cpu", "composite"),
     Point("blend", "before the face", "engines.swap.mesh.kept", "Keeper.keep"),
     Point("blend", "before the face", "engines.kernels.edges", "put_back"),
+    Point("", "detector, between frames", "realtime.tracking.track", "Tracker.look_on"),
     Point("", "repeats", "realtime.pace.repeats", "Repeats.find"),
     Point("", "label", "realtime.shown.label", "Label.paint"),
 )

@@ -1,4 +1,4 @@
-"""The same measurement over sizes of the frame and of the face, and over engines: a table, and a picture of it."""
+"""The same measurement over sizes of frame and face, how many faces there are, and engines: a table, and a picture."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from engines.errors import DoppelcamError, UsageError
 from engines.faces import Image
+from realtime.bench.group import MOST
 from realtime.bench.measure import Task
 from realtime.bench.result import SCHEMA, Result
 from realtime.settings.config import FACE_WIDTHS, SIZES
@@ -23,6 +24,9 @@ from realtime.show import clean, milliseconds, table
 
 _MOST: Final = 64
 """Cells of one sweep: each takes seconds."""
+
+_ROOM: Final = 1.15
+"""Widths of its face that a head needs beside others."""
 
 _PLOT: Final = (960, 600)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 40, 60, 80
@@ -48,6 +52,7 @@ class Cell:
         result: What was measured; None where that was not possible.
         why: Why not.
         engine: As asked for.
+        faces: How many there are in each frame.
     """
 
     size: tuple[int, int]
@@ -55,6 +60,7 @@ class Cell:
     result: Result | None
     why: str = ""
     engine: str = ""
+    faces: int = 1
 
 
 def read_sizes(text: str) -> list[tuple[int, int]]:
@@ -90,6 +96,22 @@ def read_widths(text: str) -> list[float]:
     return widths
 
 
+def read_faces(text: str) -> list[int]:
+    """Reads ``1,2,4``.
+
+    Raises:
+        UsageError: One of them is no number of faces, or is named twice.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    counts = [int(part) for part in parts if part.isascii() and part.isdecimal() and len(part) < 4]
+    if len(counts) < len(parts) or len(set(counts)) < len(counts) or not all(1 <= n <= MOST for n in counts):
+        raise UsageError(
+            f"--faces must be numbers from 1 to {MOST} like 1,2,4, each once, not '{text}'.",
+            "See: doppelcam bench --help",
+        )
+    return counts
+
+
 def read_engines(text: str) -> list[str]:
     """Reads ``mesh,inswapper_128``.
 
@@ -111,8 +133,9 @@ def sweep(
     widths: Sequence[float],
     measure: Callable[[Task], Result],
     engines: Sequence[str] = (),
+    faces: Sequence[int] = (1,),
 ) -> list[Cell]:
-    """Measures every engine with every size and every width of face.
+    """Measures every engine with every size, every number of faces and every width of them.
 
     Args:
         task: What is the same in all of them.
@@ -120,44 +143,49 @@ def sweep(
         widths: Of the face, pixels. Wider than a frame is high is left out: no camera sees that.
         measure: Measures one.
         engines: Which; that of the task by default.
+        faces: How many of them side by side. What together is wider than the frame is left out.
 
     Raises:
         UsageError: There are too many.
     """
     engines = engines or (task.config.engine,)
-    if len(sizes) * len(widths) * len(engines) > _MOST:
+    if len(sizes) * len(widths) * len(engines) * len(faces) > _MOST:
         raise UsageError(
-            f"{len(sizes)} sizes with {len(widths)} widths of {len(engines)} engines are more than {_MOST} "
-            "measurements.",
+            f"{len(sizes)} sizes, {len(widths)} widths, {len(faces)} numbers of faces and {len(engines)} engines are "
+            f"more than {_MOST} measurements.",
             "Name fewer of them.",
         )
     cells = []
-    for engine, size, width in product(engines, sizes, widths):
-        if width > size[1]:
-            cells.append(Cell(size, width, None, "wider than the frame is high", engine))
+    for engine, size, count, width in product(engines, sizes, faces, widths):
+        cell = Cell(size, width, None, "", engine, count)
+        if width > size[1] or _ROOM * width * count > size[0]:
+            why = "wider than the frame is high" if width > size[1] else "together wider than the frame"
+            cells.append(replace(cell, why=why))
             continue
-        config = replace(task.config, size=size, engine=engine)
+        config = replace(task.config, size=size, engine=engine, max_faces=max(task.config.max_faces, count))
         try:
-            cells.append(
-                Cell(size, width, measure(replace(task, config=config, face_width=width)), "", engine)
-            )
+            result = measure(replace(task, config=config, face_width=width, faces=count))
+            cells.append(replace(cell, result=result))
         except DoppelcamError as error:
             # A face too small to be found, or an engine that is not there, is an answer too.
-            cells.append(Cell(size, width, None, error.what, engine))
+            cells.append(replace(cell, why=error.what))
     return cells
 
 
 def sweep_table(cells: Sequence[Cell]) -> Table:
     """What a sweep found; ms, at p50 unless named."""
-    several = len({cell.engine for cell in cells}) > 1
+    several, crowds = len({cell.engine for cell in cells}) > 1, any(cell.faces > 1 for cell in cells)
     made = table(
         *(["engine"] if several else []),
-        "size", ">face px", ">track", ">swap", ">blend", ">a frame", ">p95", ">age p99", ">fps", ">dropped",
-        title="Sweep, ms",
+        "size", *([">faces"] if crowds else []), ">face px",
+        ">track", ">swap", ">blend", ">a frame", ">p95", ">age p99", ">fps", ">dropped", title="Sweep, ms",
     )  # fmt: skip
     for cell in cells:
         width, height = cell.size
-        what = [*([clean(cell.engine)] if several else []), f"{width}×{height}", f"{cell.face_width:g}"]
+        what = [
+            *([clean(cell.engine)] if several else []), f"{width}×{height}",
+            *([f"{cell.faces}"] if crowds else []), f"{cell.face_width:g}",
+        ]  # fmt: skip
         if cell.result is None:
             made.add_row(*what, *[Text("–", "dim")] * 8)
             continue
@@ -182,6 +210,7 @@ def sweep_json(cells: Sequence[Cell]) -> dict[str, Any]:
             {
                 "engine": cell.engine,
                 "size": list(cell.size),
+                "faces": cell.faces,
                 "face_width": cell.face_width,
                 "result": cell.result.as_json() if cell.result else None,
                 **({"why": cell.why} if cell.why else {}),
@@ -209,7 +238,9 @@ def write_plot(path: Path, cells: Sequence[Cell], period_ms: float) -> None:
 
 
 def plot(cells: Sequence[Cell], period_ms: float) -> Image:
-    """A line for each engine and size: time of a frame (p95) over the width of the face, and the time there is.
+    """Time of a frame (p95) over the width of the face, a line for each engine, size and number of faces.
+
+    A broken line is the time there is.
 
     Args:
         cells: What was measured.
@@ -218,11 +249,13 @@ def plot(cells: Sequence[Cell], period_ms: float) -> Image:
     Returns:
         H×W×3 uint8 BGR.
     """
-    several = len({cell.engine for cell in cells}) > 1
+    several, crowds = len({cell.engine for cell in cells}) > 1, any(cell.faces > 1 for cell in cells)
     lines: dict[str, list[tuple[float, float]]] = {}
     for cell in cells:
         if cell.result is not None:
             name = f"{cell.size[0]}x{cell.size[1]}" + (f" {cell.engine}" if several else "")
+            if crowds:
+                name += f", {cell.faces} face{'s' if cell.faces > 1 else ''}"
             lines.setdefault(name, []).append((cell.face_width, cell.result.report.process.p95))
     points = [point for line in lines.values() for point in line]
     right = max([x for x, _ in points], default=1.0) * 1.05

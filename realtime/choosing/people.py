@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 from engines.analysis.embed import Embedder
 from engines.analysis.open import file_of, open_embedder
-from engines.analysis.source import SourceReader
+from engines.analysis.source import SourceFace, SourceReader
 from engines.catalogue.store import Store
 from engines.errors import UsageError
-from engines.faces import Floats
 from engines.runtime.device import Device
 from realtime.choosing.recognise import Recogniser
 from realtime.choosing.select import RECOGNISES, Choice, Known, Selector
@@ -29,21 +28,22 @@ def embedder_of(config: Config, store: Store) -> Path | None:
         return file_of(config.embedder, "embed", store)
     if not (config.reference or config.person):
         return None
-    known = [entry for entry in store.catalogue if entry.kind == "embed"]
-    for entry in known:
-        path = store.path_of(entry.name)
-        if path is not None:
-            return path
-    raise UsageError(
-        "To recognise a person an identity network is needed, and there is none.",
-        f"Type: doppelcam models pull {known[0].name}, or name one of your own: --embedder FILE.onnx",
-    )
+    path = store.first("embed")
+    if path is None:
+        first = store.catalogue.of_kind("embed")[0].name
+        raise UsageError(
+            "To recognise a person an identity network is needed, and there is none.",
+            f"Type: doppelcam models pull {first}, or name one of your own: --embedder FILE.onnx",
+        )
+    return path
 
 
 def make_selector(
     config: Config, device: Device, store: Store, seen: Callable[[], None]
 ) -> tuple[Selector, Callable[[], Embedder] | None]:
     """Makes what chooses, and what opens the identity network for it.
+
+    Photos are read here, so that one of no use is said at once; the network sees them when it is opened.
 
     Args:
         config: What is wanted.
@@ -57,33 +57,41 @@ def make_selector(
     Raises:
         PhotoError: A photo of somebody who is to be recognised cannot be used.
         UsageError: There is no identity network for it.
-        EngineError: That network is not there, or is none.
+        EngineError: That network is not there.
     """
     path = embedder_of(config, store)
     choice = _choice(config)
     if path is None or choice not in RECOGNISES:
         return Selector(choice, config.max_faces), None
-    people: Sequence[Floats] = ()
-    if config.person:
-        people = _look_at(path, device, [[pair.live] for pair in config.person])
-    elif config.reference:
-        people = _look_at(path, device, [config.reference])
-    known = Known(Recogniser(seen), people, config.reference_distance)
-    return Selector(choice, config.max_faces, known), lambda: open_embedder(path, device)
+    people = _photos_of(config)
+    known = Known(Recogniser(seen), len(people), config.reference_distance)
+    selector = Selector(choice, config.max_faces, known)
+
+    def opened() -> Embedder:
+        embedder = open_embedder(path, device)
+        try:
+            if people:
+                selector.know([embedder.person(photos) for photos in people])
+        except BaseException:
+            embedder.close()
+            raise
+        return embedder
+
+    return selector, opened
 
 
 def _choice(config: Config) -> Choice:
     return "reference" if config.reference or config.person else cast("Choice", config.select)
 
 
-def _look_at(path: Path, device: Device, people: Sequence[Sequence[Path]]) -> list[Floats]:
-    """One identity for each person, from all of their photos."""
-    embedder = open_embedder(path, device)
+def _photos_of(config: Config) -> list[list[SourceFace]]:
+    """The photos of each person who is to be chosen; empty for whoever comes first."""
+    if not (config.person or config.reference):
+        return []
+    reader = SourceReader()
     try:
-        reader = SourceReader()
-        try:
-            return [embedder.person(reader.read(photo) for photo in photos) for photos in people]
-        finally:
-            reader.close()
+        if config.person:
+            return [[reader.read(pair.live)] for pair in config.person]
+        return [[reader.read(photo) for photo in config.reference]]
     finally:
-        embedder.close()
+        reader.close()

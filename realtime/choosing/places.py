@@ -57,8 +57,8 @@ class Places:
 
     Args:
         count: How many places there are, where they belong to whoever comes first.
-        people: Whose they are, (D,) of length one each, where that is known; then there is one for each, and nobody
-            else ever gets it.
+        people: How many people they belong to, and nobody else ever gets one; 0 where there are none. Who these are
+            is said by :meth:`know`.
         limit: Distance up to which a face is a person's, 0…2.
         recogniser: Who looks; None goes by place and time alone.
     """
@@ -66,7 +66,7 @@ class Places:
     def __init__(
         self,
         count: int,
-        people: Sequence[Floats],
+        people: int,
         limit: float,
         recogniser: Recogniser | None,
     ) -> None:
@@ -74,7 +74,12 @@ class Places:
         self._fixed = bool(people)
         self._limit = limit
         self._recogniser = recogniser
-        self._places = [_Place(who) for who in people]
+        self._places = [_Place() for _ in range(people)]
+
+    def know(self, people: Sequence[Floats]) -> None:
+        """Says whose the places are, (D,) of length one each."""
+        for place, who in zip(self._places, people, strict=True):
+            place.who = who
 
     @property
     def missing(self) -> bool:

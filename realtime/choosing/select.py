@@ -30,12 +30,12 @@ class Known:
 
     Attributes:
         recogniser: Decides when to look at whom.
-        people: Whom to choose, (D,) float32 of length one each; empty for whoever comes first.
+        people: How many are to be chosen, and nobody else; see :meth:`Selector.know`. 0 for whoever comes first.
         distance: Up to which a face is a person's, 0…2.
     """
 
     recogniser: Recogniser
-    people: Sequence[Floats] = ()
+    people: int = 0
     distance: float = DISTANCE
 
 
@@ -44,7 +44,7 @@ class Selector:
 
     Args:
         choice: ``largest``; ``center``, the nearest to the middle of the picture; ``owner``, whoever was there
-            first, for as long as the track lasts and a while longer; or ``reference``, those of ``known.people``
+            first, for as long as the track lasts and a while longer; or ``reference``, those of :meth:`know`
             and nobody else.
         count: How many at most; of ``reference``, there is one place for each of the people.
         known: What an identity network is asked for; without it an owner is known by track, place and time alone.
@@ -57,11 +57,19 @@ class Selector:
         if choice == "reference" and not (known and known.people):
             raise ValueError("who is to be chosen by reference is not said")
         self._choice = choice
-        people = known.people if known and choice == "reference" else ()
-        self._count = len(people) or count
+        people = known.people if known and choice == "reference" else 0
+        self._count = people or count
         self._recogniser = known.recogniser if known and choice in RECOGNISES else None
         self._places = Places(count, people, known.distance if known else DISTANCE, self._recogniser)
         self._last: set[int] = set()
+
+    def know(self, people: Sequence[Floats]) -> None:
+        """Says whom to choose; before that nobody is. Called when the identity network is opened.
+
+        Args:
+            people: (D,) float32 of length one for each of ``known.people``.
+        """
+        self._places.know(people)
 
     @property
     def candidates(self) -> int:

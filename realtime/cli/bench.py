@@ -19,6 +19,7 @@ from realtime.bench.profile import Profile
 from realtime.bench.result import Result
 from realtime.bench.sweep import (
     read_engines,
+    read_faces,
     read_sizes,
     read_widths,
     sweep,
@@ -99,10 +100,12 @@ def _check(args: argparse.Namespace) -> None:
         if wrong:
             flag = wrong.replace("_", "-")
             raise UsageError(
-                f"--{flag} does not go with --sweep.", "Use --sizes, --face-widths and --engines."
+                f"--{flag} does not go with --sweep.", "Use --sizes, --faces, --face-widths and --engines."
             )
         return
-    wrong = next((name for name in ("sizes", "face_widths", "engines", "plot") if getattr(args, name)), None)
+    wrong = next(
+        (name for name in ("sizes", "faces", "face_widths", "engines", "plot") if getattr(args, name)), None
+    )
     if wrong:
         raise UsageError(f"--{wrong.replace('_', '-')} is for a sweep.", "Add --sweep.")
 
@@ -122,17 +125,19 @@ def _enforce(args: argparse.Namespace, missed: Sequence[str]) -> None:
 def _sweep(task: Task, args: argparse.Namespace) -> int:
     sizes = read_sizes(SIZES if args.sizes is None else args.sizes)
     widths = read_widths(FACE_WIDTHS if args.face_widths is None else args.face_widths)
+    faces = read_faces("1" if args.faces is None else args.faces)
     engines = read_engines(args.engines) if args.engines is not None else []
     with Preparing(stderr()) as preparing:
 
         def one(task: Task) -> Result:
             width, height = task.config.size or (0, 0)
+            those = _those(task.faces) or "a face of "
             preparing(
-                f"measuring {task.config.engine}, {width}×{height} with a face of {task.face_width:g} pixels"
+                f"measuring {task.config.engine}, {width}×{height} with {those}{task.face_width:g} pixels"
             )
             return measure(task, lambda _: None)
 
-        cells = sweep(task, sizes, widths, one, engines)
+        cells = sweep(task, sizes, widths, one, engines, faces)
     if args.plot:
         write_plot(args.plot, cells, 1000 / (task.config.fps or DEFAULT_FPS))
     if args.json:
@@ -145,13 +150,18 @@ def _sweep(task: Task, args: argparse.Namespace) -> int:
         if args.plot:
             console.print(Text(f"Drawn into {short_path(args.plot)}.", "dim"))
     missed = [
-        f"{cell.engine}, {cell.size[0]}x{cell.size[1]}, {cell.face_width:g} px: {one}"
+        f"{cell.engine}, {cell.size[0]}x{cell.size[1]}, {_those(cell.faces)}{cell.face_width:g} px: {one}"
         for cell in cells
         if cell.result
         for one in cell.result.missed()
     ]
     _enforce(args, missed)
     return 0
+
+
+def _those(faces: int) -> str:
+    """How many faces, if it is more than the one there always is."""
+    return "" if faces == 1 else f"{faces} faces of "
 
 
 def _highest(task: Task, preparing: Preparing) -> tuple[float | None, Result]:

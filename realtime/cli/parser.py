@@ -165,10 +165,13 @@ def _bench(parser: _Parser) -> None:
                         help="read the picture back in another process, from a virtual camera, a --sink stream:URL, or "
                         "memory")  # fmt: skip
     parser.add_argument(
-        "--sweep", action="store_true", help="measure sizes of frame and face, --seconds each"
+        "--sweep",
+        action="store_true",
+        help="measure sizes of frame and face, and numbers of faces, --seconds each",
     )
     parser.add_argument("--sizes", metavar="WxH,…", help=f"of a sweep (default: {SIZES})")
     parser.add_argument("--face-widths", metavar="PX,…", help=f"of a sweep (default: {FACE_WIDTHS})")
+    parser.add_argument("--faces", metavar="N,…", help="of a sweep: how many side by side (default: 1)")
     parser.add_argument("--engines", metavar="NAME,…", help="of a sweep (default: mesh)")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the sweep")
     parser.add_argument("--enforce", action="store_true", help="exit with 5 if a budget was missed")

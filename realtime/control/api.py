@@ -9,14 +9,18 @@ from concurrent.futures import TimeoutError as NotYet
 from typing import Any, Final, TypeVar
 
 from engines.errors import DoppelcamError, UsageError
-from realtime.control.desk import person_of
+from realtime.control.desk import Hidden, NoWebRtc, person_of
 from realtime.control.route import Answer, Call, Route
-from realtime.control.schemas import BEFORE, ERROR, FACE, SETTINGS, STATE, SWITCH, VEIL
+from realtime.control.schemas import ANSWER, BEFORE, ERROR, FACE, OFFER, SETTINGS, STATE, SWITCH, VEIL
+from realtime.control.webrtc import TooManyPeers
 
 T = TypeVar("T")
 
 PATIENCE_S: Final = 20.0
 """How long an answer waits for a change that is being prepared; after that it says that it goes on."""
+
+
+_STATUS: Final = {Hidden: 403, NoWebRtc: 501, TooManyPeers: 503}
 
 
 def refusal(error: Exception, status: int | None = None) -> Answer:
@@ -79,6 +83,18 @@ def _before(call: Call) -> Answer:
     return Answer(200, {"on": call.desk.show_before})
 
 
+def _watch(call: Call) -> Answer:
+    body = json_body(call)
+    if set(body) != {"sdp"}:
+        raise UsageError('The body must be {"sdp": "…"}.')
+    if call.names["id"] not in ("after", "before"):
+        raise UsageError("There is no such picture.", "There are: after, before.")
+    try:
+        return Answer(200, {"sdp": call.desk.watch(call.names["id"] == "before", body["sdp"], call.address)})
+    except (Hidden, NoWebRtc, TooManyPeers) as error:
+        return refusal(error, _STATUS[type(error)])
+
+
 def _output(call: Call) -> Answer:
     on = _flag(call, "on")
     if not call.names["id"].isdecimal():
@@ -118,6 +134,9 @@ ROUTES: Final = (
           _veil, {200: VEIL, 422: ERROR}, takes=VEIL),
     Route("POST", "/api/before", "Lets the page show what the camera sees, or no longer",
           _before, {200: BEFORE, 422: ERROR}, takes=BEFORE),
+    Route("POST", "/api/pictures/{id}", "Shows a picture, after or before, by WebRTC: answers the offer of one video "
+          "that is received only, in VP8; before is refused until POST /api/before",
+          _watch, {200: ANSWER, 409: ERROR, 422: ERROR, 501: ERROR, 503: ERROR}, takes=OFFER),
     Route("PATCH", "/api/outputs/{id}", "Turns an output on or off", _output, {200: SWITCH, 422: ERROR}, takes=SWITCH),
     Route("POST", "/api/faces", "Reads a photo into the gallery; it is kept in memory only",
           _drop, {201: FACE, 202: {"type": "object"}, 409: ERROR, 422: ERROR}, uploads=True,

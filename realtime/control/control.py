@@ -23,6 +23,7 @@ from realtime.control.server import ControlHttp
 from realtime.control.steering import Another, Smoothed, Steering
 from realtime.control.switch import OFF, Switch
 from realtime.control.wanted import is_loopback
+from realtime.control.webrtc import Peers, available
 from realtime.control.worker import Worker
 from realtime.frame import Frame
 from realtime.pipeline import Pipeline
@@ -76,6 +77,7 @@ class Control(AbstractContextManager["Control"]):
         self._replace_swapper = replace_swapper
         self._access = Access(password, lambda: clock.now_ns() / 1e9)
         self._after, self._before = Picture(clock), Picture(clock, painted=True)
+        self._peers = Peers(clock) if available() else None
         kinds = [spec.partition(":")[0] for spec in config.sink]
         self._switches = [
             Switch(sink, OFF.get(kind, "pause"), clock) for sink, kind in zip(sinks, kinds, strict=False)
@@ -106,7 +108,7 @@ class Control(AbstractContextManager["Control"]):
         )  # fmt: skip
         self.desk = Desk(
             session.snapshot, self._nodes, steering, gallery, worker, self._guard.curtain, self._switches,
-            self._after, self._before, self._source.name, lambda: self._source.size,
+            self._after, self._before, self._peers, self._source.name, lambda: self._source.size,
         )  # fmt: skip
         with ExitStack() as serving:
             if config.control != "off":
@@ -116,6 +118,8 @@ class Control(AbstractContextManager["Control"]):
                 self._osc = serving.enter_context(OscServer(config.control_osc, self.desk))
             # Ended in this order: nobody watches any more, nothing more is prepared, nobody asks.
             serving.callback(worker.stop)
+            if self._peers is not None:
+                serving.callback(self._peers.close)
             serving.callback(self._before.close)
             serving.callback(self._after.close)
             worker.start()
@@ -156,5 +160,4 @@ class Control(AbstractContextManager["Control"]):
 def engines_of(config: Config) -> list[str]:
     """Engines that can be chosen while it runs: the embedded one, those the user has, and the one that is on."""
     store = Store(config.models or default_folder())
-    here = [entry.name for entry in store.catalogue if entry.kind == "swap" and store.path_of(entry.name)]
-    return list(dict.fromkeys((config.engine, *SWAPPERS, *here)))
+    return list(dict.fromkeys((config.engine, *SWAPPERS, *(name for name, _ in store.usable("swap")))))

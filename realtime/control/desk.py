@@ -6,17 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from engines.errors import UsageError
+from engines.errors import DoppelcamError, UsageError
 from realtime.control.gallery import Gallery, Person
+from realtime.control.offer import read_offer
 from realtime.control.pictures import Picture
 from realtime.control.steering import WORDS, Steering
 from realtime.control.switch import Switch
+from realtime.control.webrtc import Peers
 from realtime.control.worker import Worker
 from realtime.session import Snapshot
 from realtime.shown.guard import Curtain
 from realtime.stats import stats_of
 
 Nodes = Callable[[], Mapping[str, Mapping[str, int]]]
+
+
+class Hidden(DoppelcamError):
+    """What the camera sees is on no page now."""
+
+
+class NoWebRtc(DoppelcamError):
+    """There is only Motion JPEG."""
 
 
 class Desk:
@@ -32,6 +42,7 @@ class Desk:
         switches: The outputs.
         after: What viewers see.
         before: What the camera sees; only ever shown on the page.
+        peers: Browsers that are shown them by WebRTC; None where that is not there.
         source: What to call where frames come from.
         size: Of the frames: width and height, known once the source is open.
 
@@ -41,14 +52,14 @@ class Desk:
 
     def __init__(
         self, snapshot: Callable[[], Snapshot], nodes: Nodes, steering: Steering, gallery: Gallery, worker: Worker,
-        curtain: Curtain, switches: Sequence[Switch], after: Picture, before: Picture, source: str,
+        curtain: Curtain, switches: Sequence[Switch], after: Picture, before: Picture, peers: Peers | None, source: str,
         size: Callable[[], tuple[int, int]],
     ) -> None:  # fmt: skip
         self.steering, self.gallery, self.after, self.before = steering, gallery, after, before
         self.show_before = False
         self._snapshot, self._nodes, self._worker = snapshot, nodes, worker
         self._curtain, self._switches = curtain, tuple(switches)
-        self._source, self._size = source, size
+        self._peers, self._source, self._size = peers, source, size
 
     def state(self) -> dict[str, Any]:
         """Everything that the page shows, in words that JSON can hold."""
@@ -60,6 +71,7 @@ class Desk:
             "rung": snapshot.rung,
             "veil": self._curtain.drawn,
             "before": self.show_before,
+            "webrtc": self._peers is not None,
             "busy": self._worker.doing,
             "source": {"name": self._source, "size": list(self._size())},
             "settings": self.steering.settings(),
@@ -100,6 +112,34 @@ class Desk:
     def veiled(self) -> bool:
         """Whether somebody asked for the veil."""
         return self._curtain.drawn
+
+    def watch(self, before: bool, sdp: object, address: str) -> str:
+        """Shows a browser a picture by WebRTC.
+
+        Args:
+            before: What the camera sees, and not what viewers see.
+            sdp: What the browser offers.
+            address: Of this machine, by which it was reached.
+
+        Returns:
+            The answer, SDP.
+
+        Raises:
+            Hidden: What the camera sees is not to be shown.
+            NoWebRtc: It is not installed.
+            UsageError: The offer cannot be used.
+            DoppelcamError: There is no room, or it took too long.
+        """
+        if before and not self.show_before:
+            raise Hidden("What the camera sees is not shown until you ask for it.", "POST /api/before")
+        if self._peers is None:
+            raise NoWebRtc(
+                "WebRTC is not installed here.", "pip install 'doppelcam[webrtc]', or use Motion JPEG."
+            )
+        offer = read_offer(sdp)
+        if before:
+            return self._peers.answer(self.before, lambda: self.show_before, offer, address)
+        return self._peers.answer(self.after, lambda: True, offer, address)
 
     def switch(self, number: int, on: bool) -> None:
         """Turns an output on or off.

@@ -30,12 +30,14 @@ class Call:
         names: What stands in the places of the path.
         query: Behind the question mark, each name once.
         body: What was sent.
+        address: Of this machine, by which it was reached.
     """
 
     desk: Desk
     names: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
+    address: str
 
 
 @dataclass(frozen=True, slots=True)

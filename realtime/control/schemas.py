@@ -43,6 +43,8 @@ ERROR: Final = _object({"error": _TEXT, "fix": _TEXT})
 SWITCH: Final = _object({"on": _FLAG})
 VEIL: Final = SWITCH
 BEFORE: Final = SWITCH
+OFFER: Final = _object({"sdp": _TEXT})
+ANSWER: Final = OFFER
 FACE: Final = _object({"id": _TEXT, "name": _TEXT, "note": _TEXT, "own": _FLAG, "thumbnail": _TEXT})
 _OUTPUT: Final = _object({"id": {"type": "integer"}, "name": _TEXT, "on": _FLAG, "problem": _TEXT})
 _COUNT: Final[Schema] = {"type": "integer"}
@@ -55,6 +57,7 @@ STATE: Final = _object(
         "rung": {"type": "string", "description": "what has given way because frames take too long"},
         "veil": {"type": "boolean", "description": "whether somebody asked for the veil"},
         "before": {"type": "boolean", "description": "whether the page may show what the camera sees"},
+        "webrtc": {"type": "boolean", "description": "whether pictures come by WebRTC too"},
         "busy": {"type": "string", "description": "what is being prepared"},
         "source": _object({"name": _TEXT, "size": _list(_COUNT)}),
         "settings": SETTINGS,

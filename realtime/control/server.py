@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import socket
 import time
@@ -32,6 +33,7 @@ _ASSETS: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/control.css": ("control.css", "text/css; charset=utf-8"),
     "/control.js": ("control.js", "text/javascript; charset=utf-8"),
+    "/picture.js": ("picture.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/login": ("login.html", "text/html; charset=utf-8"),
 }
@@ -247,7 +249,7 @@ class ControlHandler(LocalHandler):
             return
         self.server.allow(self.connection, None)
         try:
-            answer = route.answer(Call(self.server.desk, names, query, body))
+            answer = route.answer(Call(self.server.desk, names, query, body, self._reached()))
         except Exception as error:
             answer = refusal(error)
             if answer.status == 500:
@@ -255,6 +257,11 @@ class ControlHandler(LocalHandler):
         if path == "/api/state" and guest.csrf:
             answer = Answer(answer.status, answer.body | {"csrf": guest.csrf})
         self.answer(answer.status, answer.kind, answer.encoded())
+
+    def _reached(self) -> str:
+        """The address of this machine by which the client found it."""
+        address = ipaddress.ip_address(str(self.connection.getsockname()[0]).partition("%")[0])
+        return str(getattr(address, "ipv4_mapped", None) or address)
 
     def _body_of(self, route: Route) -> bytes | None:
         """What was sent, if it is what the route takes; None when it was turned away."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
 from engines.analysis.source import SourceFace
 from engines.errors import DoppelcamError, UsageError
+from engines.open import prepare_faces
 from engines.swap.base import AnySwapper, Progress
 from realtime.control.gallery import Gallery, Person
 from realtime.control.worker import Worker
@@ -138,11 +140,11 @@ class Steering:
 
     def drop(self, name: str, data: bytes) -> Future[Person]:
         """Reads a photo into the gallery; see :meth:`Gallery.add_upload`."""
-        return self._worker.ask(partial(self._gallery.add_upload, name, data))
+        return self._worker.ask(partial(self._added, partial(self._gallery.add_upload, name, data)))
 
     def remember(self) -> Future[Person]:
         """Puts the face that is on already into the gallery."""
-        return self._worker.ask(partial(self._gallery.add_files, self._config.face))
+        return self._worker.ask(partial(self._added, partial(self._gallery.add_files, self._config.face)))
 
     def _checked(self, name: str, value: Any) -> Any:
         if name == "face":
@@ -169,6 +171,20 @@ class Steering:
             raise UsageError(f"'{name}' must be {option.expects}{detail}.") from None
 
     # -- the worker's thread --------------------------------------------------------------------------------
+
+    def _added(self, add: Callable[[], Person]) -> Person:
+        """Adds somebody to the gallery; what can be worked out before they are put on is, when nobody waits."""
+        person = add()
+        # Where too much waits already it is worked out when they are put on.
+        with suppress(DoppelcamError):
+            self._worker.ask(partial(self._prepare, person), later=True)
+        return person
+
+    def _prepare(self, person: Person) -> None:
+        # Whoever puts on what cannot be used is told then; and somebody may have been taken away since.
+        with suppress(DoppelcamError):
+            faces = self._gallery.read(person.photos, self._pipeline.swapper.landmarks)
+            prepare_faces(self._config.engine, faces)
 
     def _make_next(self) -> None:
         with self._lock:

@@ -1,4 +1,7 @@
-"""One thread that prepares whatever takes longer than a frame, one thing after the other."""
+"""One thread that prepares whatever takes longer than a frame, one thing after the other.
+
+What nobody waits for yet is done when nothing else is to be done.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Ended(BaseException):
 
 
 class Worker:
-    """Does jobs in the order in which they were asked for, in a thread of its own.
+    """Does jobs in the order in which they were asked for, in a thread of its own; those for later after all others.
 
     Args:
         cleanup: Called by the thread at its end.
@@ -33,6 +36,7 @@ class Worker:
     def __init__(self, cleanup: Callable[[], None] = lambda: None) -> None:
         self._cleanup = cleanup
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._later: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._changed = threading.Condition()
         self._ended = False
         self._thread: threading.Thread | None = None
@@ -44,8 +48,12 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="control-worker", daemon=True)
         self._thread.start()
 
-    def ask(self, job: Callable[[], Any]) -> Future[Any]:
+    def ask(self, job: Callable[[], Any], *, later: bool = False) -> Future[Any]:
         """Asks for a job.
+
+        Args:
+            job: Called by the thread.
+            later: Whether nobody waits for it.
 
         Returns:
             Its result, later; cancelled when the worker ends before.
@@ -57,10 +65,10 @@ class Worker:
         with self._changed:
             if self._ended:
                 done.cancel()
-            elif len(self._jobs) >= MOST_WAITING:
+            elif len(jobs := self._later if later else self._jobs) >= MOST_WAITING:
                 raise DoppelcamError("Too much is waiting to be prepared.", "Try again in a moment.")
             else:
-                self._jobs.append((job, done))
+                jobs.append((job, done))
                 self._changed.notify_all()
         return done
 
@@ -95,14 +103,15 @@ class Worker:
 
     def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
         with self._changed:
-            while not self._jobs and not self._ended:
+            while not (self._jobs or self._later or self._ended):
                 self._changed.wait()
-            if self._ended:
-                for _, done in self._jobs:
+            if not self._ended:
+                return (self._jobs or self._later).popleft()
+            for jobs in (self._jobs, self._later):
+                for _, done in jobs:
                     done.cancel()
-                self._jobs.clear()
-                return None
-            return self._jobs.popleft()
+                jobs.clear()
+            return None
 
     def _do(self, job: Callable[[], Any], done: Future[Any]) -> None:
         if not done.set_running_or_notify_cancel():

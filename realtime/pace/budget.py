@@ -1,26 +1,16 @@
-"""What each stage may take, what it took, and how old a frame was when it left."""
+"""What each stage took, how often that was too much, and how old a frame was when it left."""
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-STAGES = ("capture", "track", "swap", "blend", "output")
-
-DEFAULT_BUDGET_MS: Mapping[str, float] = MappingProxyType(
-    {"capture": 4.0, "track": 4.0, "swap": 12.0, "blend": 3.0, "output": 4.0}
-)
-"""At 30 fps; scaled with the frame's period for other rates."""
-
-
-def budget_for(fps: float) -> dict[str, float]:
-    """The default budget of every stage, ms, for frames at this rate."""
-    return {stage: ms * 30.0 / max(fps, 1e-3) for stage, ms in DEFAULT_BUDGET_MS.items()}
+from realtime.pace.stages import DEFAULT_BUDGET_MS, STAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +94,7 @@ class _Series:
 
 
 class Meter:
-    """Collects durations and counts. Each name is written by one thread; reports may be made from any.
+    """Collects durations and counts. Each duration is written by one thread; any may count, or ask for a report.
 
     Args:
         now_ns: The clock's time when measuring starts.
@@ -119,6 +109,7 @@ class Meter:
         self._process = _Series(window)
         self._age = _Series(window)
         self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
         self._started = now_ns
 
     def stage(self, stage: str, ns: int) -> None:
@@ -139,13 +130,15 @@ class Meter:
 
     def count(self, name: str, n: int = 1) -> None:
         """Counts something."""
-        self._counts[name] += n
+        with self._lock:  # Two recordings on one disk are lost at the same moment.
+            self._counts[name] += n
 
     def reset(self, now_ns: int) -> None:
         """Forgets what was measured, for instance the frames of a warm-up."""
         for series in (*self._stages.values(), self._process, self._age):
             series.clear()
-        self._counts.clear()
+        with self._lock:
+            self._counts.clear()
         self._started = now_ns
 
     def report(self, now_ns: int) -> Report:
@@ -157,6 +150,10 @@ class Meter:
             },
             process=self._process.spread(),
             frame_age=self._age.spread(),
-            counts=dict(self._counts),
+            counts=self._counted(),
             seconds=(now_ns - self._started) / 1e9,
         )
+
+    def _counted(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)

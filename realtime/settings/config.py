@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from engines.shipped import paints_all
 from realtime.settings.values import Pair
 
 SOURCES: Final = ("camera", "file", "portrait", "pattern")
@@ -152,8 +153,8 @@ def contradiction(config: Config) -> str:
         return "offline ends with the file: duration does not go with it."
     if config.offline and config.fps is not None:
         return "offline keeps every frame at the file's own rate: fps does not go with it."
-    if config.engine == "portrait" and config.on_lost == ("passthrough",):
-        return "the engine portrait shows nothing of the camera: on-lost passthrough does not go with it."
+    if paints_all(config.engine) and config.on_lost == ("passthrough",):
+        return f"the engine {config.engine} shows nothing of the camera: on-lost passthrough does not go with it."
     if config.person and (config.face or config.reference):
         return "person says who gets which photo: face and reference do not go with it."
     if (config.reference or config.person) and config.select not in ("owner", "reference"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from realtime.pace.budget import STAGES
+from realtime.pace.stages import STAGES
 from realtime.settings.config import SINKS, SOURCES
 from realtime.settings.values import (
     many_of,

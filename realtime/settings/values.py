@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from realtime.pace.budget import STAGES
+from realtime.pace.stages import STAGES
 
 POLICIES: Final = (("hold", "veil"), ("hold", "slate"), ("veil",), ("slate",), ("passthrough",))
 """What viewers may be shown when the swap cannot be trusted, each in this order."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from engines.errors import DeviceError
 from realtime.device_access import permission_fix
 from realtime.sinks import v4l2
+from realtime.v4l2_asked import DRIVER, Capabilities
 
 LOAD_MODULE = 'sudo modprobe v4l2loopback exclusive_caps=1 card_label="doppelcam"'
 RELOAD_MODULE = f"sudo modprobe -r v4l2loopback && {LOAD_MODULE}"
@@ -31,9 +32,9 @@ def open_device(path: str, kernel: v4l2.Kernel) -> v4l2.Device:
         raise not_a_camera(path, error.strerror or str(error)) from error
 
 
-def fault_of(path: str, caps: v4l2.Capabilities, sysfs: Path, owner: int | None) -> DeviceError | None:
+def fault_of(path: str, caps: Capabilities, sysfs: Path, owner: int | None) -> DeviceError | None:
     """Why frames cannot be sent to a device with these capabilities; None when they can."""
-    if caps.driver != v4l2.DRIVER:
+    if caps.driver != DRIVER:
         return not_a_camera(path, f"“{caps.card}” is a device of the driver {caps.driver}")
     if caps.output and caps.capture and not v4l2.loaded_exclusive(sysfs):
         return DeviceError(

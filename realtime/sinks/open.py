@@ -29,6 +29,7 @@ def open_sink(
     streams: StreamSettings | None = None,
     beside: bool = False,
     live: bool = False,
+    lost: Callable[[], None] = lambda: None,
 ) -> Sink:
     """Builds the sink that a specification names; :meth:`Sink.open` opens it.
 
@@ -41,6 +42,7 @@ def open_sink(
         streams: How streams are encoded, and what is heard in them.
         beside: Whether others show the picture too: then a full disk ends a recording, and not the camera.
         live: Whether a recording begins with the first picture, and not while the engines get ready.
+        lost: Called once when a recording beside others ends before its time.
 
     Raises:
         UsageError: It names no sink, or lacks or has too much behind its colon.
@@ -54,7 +56,7 @@ def open_sink(
         if not rest:
             raise UsageError("The sink “file” needs a path.", "For example --sink file:out.mp4")
         file = FileSink(Path(rest).expanduser(), metadata, from_first_picture=live)
-        return SpareSink(file) if beside else file
+        return SpareSink(file, lost) if beside else file
     if kind == "preview":
         return PreviewSink(_port(rest) if colon else DEFAULT_PORT, report)
     if kind == "null" and not colon:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from engines.errors import DeviceError
 from realtime.frame import Frame
@@ -18,10 +19,12 @@ class SpareSink:
 
     Args:
         sink: The one that may be lost.
+        count: Called once for each loss, by the thread that uses it.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, count: Callable[[], None] = lambda: None) -> None:
         self.sink = sink
+        self._count = count
         self.name = sink.name
         self.lost = ""
         """Why it was lost; empty while it is not."""
@@ -51,4 +54,5 @@ class SpareSink:
     def _lose(self, error: DeviceError) -> None:
         if not self.lost:
             self.lost = str(error)
+            self._count()
             log.warning("%s The camera goes on without this file.", error)

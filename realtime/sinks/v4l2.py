@@ -12,20 +12,15 @@ from pathlib import Path
 from typing import Protocol
 
 from engines.errors import DeviceError, UsageError
+from realtime.v4l2_asked import SIZE, Capabilities, ask
 
 SYSFS = Path("/sys/class/video4linux")
-DRIVER = "v4l2 loopback"
-
-_QUERYCAP = 0x80685600
 # struct v4l2_format holds pointers, so its size and the place of its union follow the machine's word.
 _POINTER = struct.calcsize("P")
 _FORMAT_SIZE, _PIX_AT = (208, 8) if _POINTER == 8 else (204, 4)
 _G_FMT = 0xC0005604 | _FORMAT_SIZE << 16
 _STREAMON = 0x40045612
 _BUF_TYPE_OUTPUT = 2
-_CAP_CAPTURE = 0x1
-_CAP_OUTPUT = 0x2
-_CAP_DEVICE_CAPS = 0x80000000
 
 
 class Kernel(Protocol):
@@ -65,28 +60,6 @@ class SystemKernel:
         os.close(fd)
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a device says it is, at this moment.
-
-    Attributes:
-        driver: The driver's name; :data:`DRIVER` for v4l2loopback.
-        card: The name that programs show.
-        capture: It gives pictures.
-        output: It takes pictures.
-    """
-
-    driver: str
-    card: str
-    capture: bool
-    output: bool
-
-    @property
-    def stuck(self) -> bool:
-        """Neither camera nor output: v4l2loopback 0.12.7 after its writer closed or died; it stays shut."""
-        return self.driver == DRIVER and not self.capture and not self.output
-
-
 class Device:
     """An open V4L2 device. It only asks: it takes no part in the stream.
 
@@ -101,19 +74,15 @@ class Device:
     def __init__(self, path: str, kernel: Kernel) -> None:
         self._kernel = kernel
         self._fd: int | None = kernel.open(path)
-        self._capability = bytearray(104)
+        self._capability = bytearray(SIZE)
 
     def capabilities(self) -> Capabilities:
-        """Asks what the device is now; a microsecond, and no new memory worth the name.
+        """Asks what the device is now; see :func:`realtime.v4l2_asked.ask`.
 
         Raises:
             OSError: ``ENODEV`` when the device is gone.
         """
-        buffer = self._capability
-        self._kernel.ioctl(self._descriptor(), _QUERYCAP, buffer)
-        driver, card, _bus, _version, whole, caps = struct.unpack_from("=16s32s32sIII", buffer)
-        flags = caps if whole & _CAP_DEVICE_CAPS else whole
-        return Capabilities(_text(driver), _text(card), bool(flags & _CAP_CAPTURE), bool(flags & _CAP_OUTPUT))
+        return ask(self._kernel.ioctl, self._descriptor(), self._capability)
 
     def output_size(self) -> tuple[int, int]:
         """Width and height of the pictures the device takes, whatever it was asked for.
@@ -151,10 +120,6 @@ class Device:
         if self._fd is None:
             raise OSError(errno.EBADF, "the device was closed")
         return self._fd
-
-
-def _text(raw: bytes) -> str:
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from realtime.sinks.loopback_faults import (
     not_permitted,
     open_device,
 )
+from realtime.v4l2_asked import DRIVER
 
 _OBS = "OBS Virtual Camera"
 _DEAF_FOR_NS = 1_000_000_000
@@ -112,7 +113,7 @@ def list_virtual_cameras(
 
 def _look(node: v4l2.Node, kernel: v4l2.Kernel, sysfs: Path, claims: Path | None) -> VirtualCamera:
     fault: DeviceError | None = None
-    driver = v4l2.DRIVER
+    driver = DRIVER
     try:
         device = open_device(node.path, kernel)
     except DeviceError as error:
@@ -248,7 +249,7 @@ class VirtualCamSink:
         try:
             caps = device.capabilities()
             # Held by a reader, it looks as if it were being fed; that its writer is dead only we can know.
-            orphan = caps.driver == v4l2.DRIVER and not caps.output and claim.left_behind()
+            orphan = caps.driver == DRIVER and not caps.output and claim.left_behind()
             if caps.stuck or orphan:
                 device.mend()
                 device.close()

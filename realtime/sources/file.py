@@ -46,7 +46,7 @@ _HDR: Final = (16, 18)
 
 
 class VideoFileSource:
-    """Plays a video once or for ever; shows a picture for ever.
+    """Plays a video once; shows a picture for ever.
 
     Rotation, mirroring and pixel shape of the file are applied. The colour matrix and range it names are
     used; one that names none is taken for BT.709 from 720 lines on, as players do.
@@ -54,7 +54,6 @@ class VideoFileSource:
     Args:
         path: Anything ffmpeg reads, or a photo.
         clock: Stamps the frames.
-        loop: Whether it begins again at its end.
         size: Width and height of the frames, pixels; the picture is fitted in with black bars. With None the
             frames have the file's own size. Odd numbers are rounded down.
         still_fps: Rate of a picture that does not move.
@@ -70,14 +69,12 @@ class VideoFileSource:
         path: Path,
         clock: Clock,
         *,
-        loop: bool = False,
         size: tuple[int, int] | None = None,
         still_fps: float = DEFAULT_FPS,
     ) -> None:
         self.name = path.name or str(path)
         self._path = path
         self._clock = clock
-        self._loop = loop
         self._fit_into = (size[0] & ~1, size[1] & ~1) if size else None
         self._still_fps = still_fps
         self.size = self._fit_into or (0, 0)
@@ -220,22 +217,7 @@ class VideoFileSource:
             return first
         if self._frames is None:
             return None
-        picture = next(self._frames, None)
-        if picture is not None or not self._loop:
-            return picture
-        return self._again()
-
-    def _again(self) -> VideoFrame | None:
-        """The first picture of the next round. Opening anew works for formats that cannot be wound back."""
-        if self._container is not None:
-            self._container.close()
-        try:
-            self._open_video()
-        except UsageError as reason:
-            log.warning("%s cannot be played again: %s", self.name, reason)
-            return None
-        first, self._first = self._first, None
-        return first
+        return next(self._frames, None)
 
     def _decoded(self, container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
         """Every picture that can be decoded, up to the end or the cut."""

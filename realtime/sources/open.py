@@ -23,7 +23,6 @@ def make_source(
     fps: float | None,
     clock: Clock,
     seed: int = 0,
-    loop: bool = False,
 ) -> Source:
     """Makes a source and does not open it.
 
@@ -35,7 +34,6 @@ def make_source(
         fps: Frames a second wanted; a video keeps its own. 30 where None.
         clock: Stamps the frames.
         seed: Of everything random in the portrait's motion.
-        loop: Whether a video begins again at its end.
 
     Raises:
         UsageError: There is no such source. The sentence lists those there are.
@@ -53,7 +51,7 @@ def make_source(
 
         if not rest:
             raise UsageError("file: needs the path of a video or a picture.", "For instance file:clip.mp4.")
-        return VideoFileSource(_path(rest), clock, loop=loop, size=size, still_fps=rate)
+        return VideoFileSource(_path(rest), clock, size=size, still_fps=rate)
     if kind == "portrait":
         from realtime.sources.portrait import PortraitSource
 

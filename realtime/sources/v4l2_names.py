@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from realtime.v4l2_asked import SIZE, Capabilities, ask
+
 SYSFS: Final = Path("/sys/class/video4linux")
 DEV: Final = Path("/dev")
 
 Ioctl: TypeAlias = Callable[[int, int, bytearray], object]
 """``fcntl.ioctl``: descriptor, request, the structure to fill; raises OSError at the end of a list."""
 
-QUERYCAP: Final = 0x80685600
 ENUM_FMT: Final = 0xC0405602
 ENUM_FRAMESIZES: Final = 0xC02C564A
 ENUM_FRAMEINTERVALS: Final = 0xC034564B
 
-_CAPTURE: Final = 0x00000001
-_OUTPUT: Final = 0x00000002
-_HAS_DEVICE_CAPS: Final = 0x80000000
 _BUFFER_CAPTURE: Final = 1
 _DISCRETE: Final = 1
 
@@ -73,12 +71,9 @@ class CameraInfo:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a device says of itself."""
+    """What a device says of itself, and what it can give."""
 
-    driver: str
-    card: str
-    captures: bool
-    outputs: bool
+    itself: Capabilities
     formats: tuple[CameraFormat, ...]
 
 
@@ -104,15 +99,15 @@ def v4l2_cameras(sysfs: Path = SYSFS, dev: Path = DEV, ioctl: Ioctl | None = Non
             continue
         path = dev / entry.name
         asked = _ask(path, ioctl)
-        virtual = _looks_virtual(entry) if asked is None else "loopback" in asked.driver.lower()
+        virtual = _looks_virtual(entry) if asked is None else "loopback" in asked.itself.driver.lower()
         # A webcam has a second node for metadata; a loopback device nobody writes to yet only takes pictures.
         if asked is None:
             reads = _read_text(entry / "index") in ("0", "")
         else:
-            reads = asked.captures or (virtual and asked.outputs)
+            reads = asked.itself.capture or (virtual and asked.itself.output)
         if not reads:
             continue
-        name = _read_text(entry / "name") or (asked.card if asked else "") or entry.name
+        name = _read_text(entry / "name") or (asked.itself.card if asked else "") or entry.name
         formats = asked.formats if asked else ()
         cameras.append(CameraInfo(int(number), str(path), name, stable.get(entry.name, ""), formats, virtual))
     return tuple(sorted(cameras, key=lambda camera: camera.index))
@@ -158,22 +153,12 @@ def _ask(path: Path, ioctl: Ioctl | None) -> _Asked | None:
     except (ImportError, OSError):
         return None
     try:
-        about = bytearray(104)
-        ioctl(descriptor, QUERYCAP, about)
-        driver, card, _bus, _version, whole, own = struct.unpack_from("<16s32s32sIII", about)
-        flags = own if whole & _HAS_DEVICE_CAPS else whole
-        captures = bool(flags & _CAPTURE)
-        formats = tuple(_formats(descriptor, ioctl)) if captures else ()
-        return _Asked(_text(driver), _text(card), captures, bool(flags & _OUTPUT), formats)
+        about = ask(ioctl, descriptor, bytearray(SIZE))
+        return _Asked(about, tuple(_formats(descriptor, ioctl)) if about.capture else ())
     except OSError:
         return None
     finally:
         os.close(descriptor)
-
-
-def _text(raw: bytes) -> str:
-    text = raw.split(b"\0")[0].decode(errors="replace")
-    return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
 def fourcc_name(code: int) -> str:

@@ -14,10 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from engines.analysis.networks import Networks
+from engines.analysis.networks import FindsFaces, Networks
 from engines.analysis.tiles import Look, Search
 from engines.faces import Detection, Image
 from realtime.tracking.attention import Attention
+from realtime.tracking.later import Later
 
 _OTHERWISE: Final = 8
 """One turn of so many beside somebody who is followed is another look, in place of a near one. It costs what the far
@@ -37,36 +38,77 @@ class Finder:
     def __init__(self, attention: Attention) -> None:
         self._attention = attention
         self._search = Search()
+        self._later = Later()
         self._turn = self._others = 0
         self._refused: list[tuple[Detection, int]] = []
         self._again: Look | None = None
         self._at_near = self._other_first = False
 
-    def looks(self, networks: Networks, image: Image, urgent: bool, now_ns: int) -> Iterator[list[Detection]]:
-        """What the detectors find, look by look; to be asked for the next one only if that was nobody.
+    def now(self, networks: Networks, image: Image, now_ns: int) -> list[Detection]:
+        """What the one look of a turn finds, beside somebody who is followed.
 
         Args:
             networks: The detectors.
             image: The frame, BGR.
-            urgent: Whether somebody is missed, or nobody is there.
-            now_ns: When the frame was captured.
+            now_ns: When it was captured.
+        """
+        look, detector = self._routine(networks, image)
+        return self._not_refused(
+            detector.detect(image) if look is None else look.detect(detector, image), now_ns
+        )
+
+    def later(self, networks: Networks, image: Image) -> None:
+        """Keeps what that look needs, to be taken by :meth:`look_on`; what it finds, :meth:`waited` tells.
+
+        Args:
+            networks: The detectors.
+            image: The frame, BGR.
+        """
+        look, detector = self._routine(networks, image)
+        whole = Look((0, 0, image.shape[1], image.shape[0]))
+        self._later.keep(whole if look is None else look, detector, image)
+
+    def look_on(self) -> None:
+        """Takes the look that waits, if one does."""
+        self._later.take()
+
+    def waited(self, image: Image, now_ns: int) -> list[Detection]:
+        """What the look found that was kept in an earlier frame; nobody if there was none.
+
+        Args:
+            image: The frame of now, BGR.
+            now_ns: When it was captured.
+        """
+        return self._not_refused(self._later.found(image), now_ns)
+
+    def forget(self) -> None:
+        """No look waits any more."""
+        self._later.forget()
+
+    def urgent(self, networks: Networks, image: Image) -> Iterator[list[Detection]]:
+        """What is found while somebody is missed or nobody is there, look by look.
+
+        To be asked for the next one only if that was nobody.
+
+        Args:
+            networks: The detectors.
+            image: The frame, BGR.
         """
         self._turn += 1
-        turn, size = self._turn, (image.shape[1], image.shape[0])
-        if urgent:
-            for near in (False, True) if self._other_first else (True, False):
-                self._at_near, self._other_first = near, False
-                yield networks.near.detect(image) if near else self._other(networks, image)
-            return
+        for near in (False, True) if self._other_first else (True, False):
+            self._at_near, self._other_first = near, False
+            yield networks.near.detect(image) if near else self._other(networks, image)
+
+    def _routine(self, networks: Networks, image: Image) -> tuple[Look | None, FindsFaces]:
+        """The look of a turn, None for the frame as it is, and what takes it."""
+        self._turn += 1
         self._at_near = False
         news = self._attention.news
         if news is not None:
-            found = Look(news, whole=False).detect(networks.far, image)
-        elif turn % _OTHERWISE == 0:
-            found = self._search.next(size, self._attention.moving).detect(networks.far, image)
-        else:
-            found = (networks.far if turn % 2 else networks.near).detect(image)
-        yield [detection for detection in found if not self._was_refused(detection, now_ns)]
+            return Look(news, whole=False), networks.far
+        if self._turn % _OTHERWISE == 0:
+            return self._search.next((image.shape[1], image.shape[0]), self._attention.moving), networks.far
+        return None, networks.far if self._turn % 2 else networks.near
 
     def _other(self, networks: Networks, image: Image) -> list[Detection]:
         """The second look of a frame in which somebody is missed."""
@@ -92,10 +134,12 @@ class Finder:
         self._other_first = self._at_near
         self._refused = [*self._refused[-_MOST_REFUSED + 1 :], (detection, now_ns + _REFUSED_NS)]
 
-    def _was_refused(self, detection: Detection, now_ns: int) -> bool:
+    def _not_refused(self, detections: Sequence[Detection], now_ns: int) -> list[Detection]:
+        """Those that were not taken for a face of late and were none."""
         self._refused = [(place, until) for place, until in self._refused if now_ns < until]
-        return any(
-            float(np.abs(detection.centre - place.centre).max()) < place.size / 4
-            and 0.8 < detection.size / place.size < 1.25
-            for place, _ in self._refused
-        )
+        return [one for one in detections if not any(_same(one, place) for place, _ in self._refused)]
+
+
+def _same(detection: Detection, place: Detection) -> bool:
+    near = float(np.abs(detection.centre - place.centre).max()) < place.size / 4
+    return near and 0.8 < detection.size / place.size < 1.25

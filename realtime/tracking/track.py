@@ -8,7 +8,7 @@ those of MediaPipe's face mesh.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -184,10 +184,9 @@ class Tracker:
         self._turn += 1
         if len(faces) < self._wanted:
             self.attention.notice(image, faces)
-        if len(faces) < self._wanted and self._due(faces):
-            self._turn = 0
             faces += self._find(networks, image, now_ns, faces)
         else:
+            self._finder.forget()
             self.skipped_detections += 1
         self._selector.recognise(networks.identity, image, faces, now_ns)
         held = {track.number for track in self._tracks if self._is_held(track, now_ns)}
@@ -199,8 +198,14 @@ class Tracker:
         self.others = [face for face in faces if face.track not in self._chosen]
         return self._realigner.align(networks.landmarker, image, chosen, now_ns)
 
+    def look_on(self) -> None:
+        """Takes the look that waits, if one does; between two frames it makes none late. Else the next frame does."""
+        if self._networks is not None:
+            self._finder.look_on()
+
     def close(self) -> None:
         """Frees the networks; may be called twice."""
+        self._finder.forget()
         if self._networks is not None:
             self._networks.close()
         self._networks = None
@@ -211,11 +216,6 @@ class Tracker:
         if track.wandered >= 0:
             return True
         return self.lost and now_ns < track.held_until_ns and not self._selector.recognises(track.number)
-
-    def _due(self, faces: Sequence[Face]) -> bool:
-        if not faces or self.lost or self._turn >= self.attention.interval:
-            return True
-        return self.attention.news is not None and self._turn >= BRISK[0] * self.attention.rest
 
     def _follow(self, networks: Networks, image: Image, now_ns: int) -> list[Face]:
         readers, readings = self._readers(networks), []
@@ -243,14 +243,45 @@ class Tracker:
         return [self._face(reading, now_ns) for reading in kept]
 
     def _find(self, networks: Networks, image: Image, now_ns: int, known: Sequence[Face]) -> list[Face]:
-        self.detections += 1
-        urgent = not known or self.lost
-        for detections in self._finder.looks(networks, image, urgent, now_ns):
+        """Newcomers, as far as this frame is one to look for them in, or one before was."""
+        looked = self.detections
+        for detections in self._looks(networks, image, now_ns, known):
             found, vain = self._acquired(detections, networks, image, now_ns, known)
             # What one look takes for a face may be none, and another may see somebody; in the next frame, then.
             if found or vain:
-                return found
-        return []
+                break
+        else:
+            found = []
+        self.skipped_detections += self.detections == looked
+        return found
+
+    def _looks(
+        self, networks: Networks, image: Image, now_ns: int, known: Sequence[Face]
+    ) -> Iterator[Sequence[Detection]]:
+        """What the looks find that count in this frame, one after the other, as far as they are asked for."""
+        waited = self._finder.waited(image, now_ns)
+        if not known or self.lost:
+            self._looked()
+            yield from self._finder.urgent(networks, image)
+            # Last, because it knows of a frame in which whoever is missed may still have been seen.
+            yield waited
+            return
+        if waited:
+            yield waited
+        news = self.attention.news is not None and self._turn >= BRISK[0] * self.attention.rest
+        interval = self.attention.interval
+        # What is found later counts one frame later, so it is looked for one frame sooner.
+        sooner = networks.later and interval > 1
+        if news or (self._turn >= interval and not sooner):
+            self._looked()
+            yield self._finder.now(networks, image, now_ns)
+        elif sooner and self._turn >= interval - 1:
+            self._looked()
+            self._finder.later(networks, image)
+
+    def _looked(self) -> None:
+        self._turn = 0
+        self.detections += 1
 
     def _acquired(
         self, detections: Sequence[Detection], networks: Networks, image: Image, now_ns: int,

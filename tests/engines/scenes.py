@@ -8,10 +8,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from engines.analysis.align import five_points
 from engines.analysis.detect import Detector
 from engines.analysis.landmarks import LandmarkNetwork, region_of_detection, region_of_points
 from engines.analysis.source import SourceReader
-from engines.analysis.topology import five_points
 from engines.faces import Face
 
 ROOT = Path(__file__).parents[2]

@@ -208,7 +208,7 @@ class FakeTracker:
         self.skipped_detections = 0
         self.lost = False
         self.others = ()
-        self.opened = self.closed = 0
+        self.opened = self.closed = self.looks_on = 0
 
     def open(self, progress):
         self.opened += 1
@@ -222,6 +222,9 @@ class FakeTracker:
             raise said
         self.skipped_detections += 1
         return said if isinstance(said, list) else [make_face(track) for track in range(said)]
+
+    def look_on(self):
+        self.looks_on += 1
 
     def close(self):
         self.closed += 1

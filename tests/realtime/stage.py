@@ -73,11 +73,10 @@ class Play:
     def __init__(self, folder, choice="owner", count=1, people=(), limit=0.6):
         self.identity = open_embedder(detectors.arcface(folder / "who.onnx")) if folder else None
         self.recogniser = Recogniser()
-        known = None
-        if self.identity:
-            vectors = [self.identity.identity(portrait(name), mesh(name)) for name in people]
-            known = Known(self.recogniser, vectors, limit)
+        known = Known(self.recogniser, len(people), limit) if self.identity else None
         self.selector = Selector(choice, count, known)
+        if self.identity:
+            self.selector.know([self.identity.identity(portrait(name), mesh(name)) for name in people])
         own = opened()
         networks = Networks(own.near, own.far, own.landmarks[: self.selector.candidates], (), self.identity)
         self.tracker = Tracker(468, self.selector, 5, networks=lambda points, wanted: networks)

@@ -17,7 +17,8 @@ from realtime.bench.machine import CpuMeter, cpu_name, rss_mb, this_machine, usa
 from realtime.bench.measure import Task, highest_rate, keeps_up, measure
 from realtime.bench.result import Result
 from realtime.cli import main
-from realtime.pace.budget import STAGES, Meter, budget_for
+from realtime.pace.budget import Meter
+from realtime.pace.stages import STAGES, budget_for
 from realtime.settings.config import BENCH
 from realtime.settings.load import from_flags
 
@@ -193,6 +194,9 @@ def test_slow_adds_work_to_every_frame_and_hands_everything_on():
         def track(self, image, now_ns):
             return [now_ns]
 
+        def look_on(self):
+            self.calls += 10
+
         def close(self):
             self.calls += 1
 
@@ -205,8 +209,11 @@ def test_slow_adds_work_to_every_frame_and_hands_everything_on():
     assert slow.track(None, 7) == [7]
     assert time.thread_time_ns() - before >= 5_000_000
     assert (slow.lost, slow.skipped_detections) == (True, 4)
+    assert (slow.frames, slow.faces) == (1, 1)
+    slow.look_on()
+    assert inner.calls == 11
     slow.close()
-    assert inner.calls == 2
+    assert inner.calls == 12
 
 
 def test_the_machine_is_described(tmp_path):

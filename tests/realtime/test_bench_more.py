@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import cv2
 import numpy as np
@@ -23,9 +23,9 @@ from realtime.bench.sweep import Cell, plot, read_engines, read_sizes, read_widt
 from realtime.cli import main
 from realtime.clock import SystemClock
 from realtime.frame import Kind
-from realtime.pace.budget import STAGES
 from realtime.pace.governor import Governor
 from realtime.pace.rungs import EverySecond
+from realtime.pace.stages import STAGES
 from realtime.settings.config import BENCH
 from realtime.show import stdout
 from tests.realtime.fakes import MS, SECOND
@@ -192,11 +192,36 @@ def test_a_sweep_that_misses_a_budget_says_where(measured, capsys):
     ["--sweep", "--face-width", "100"], ["--sweep", "--sizes", "321x240"], ["--sweep", "--sizes", "x"],
     ["--sweep", "--sizes", ""], ["--sweep", "--face-widths", "nan"], ["--sweep", "--face-widths", "3"],
     ["--sweep", "--face-widths", "100," * 200 + "100"], ["--sweep", "--compare", "old.json"],
+    ["--faces", "2"], ["--sweep", "--faces", "0"], ["--sweep", "--faces", "9"], ["--sweep", "--faces", "1,1"],
+    ["--sweep", "--faces", "²"], ["--sweep", "--faces", "1.5"], ["--sweep", "--faces", ""],
+    ["--sweep", "--faces", "9" * 5000],
 ])  # fmt: skip
 def test_what_does_not_go_together_is_refused_before_anything_is_measured(wrong, measured, capsys):
     assert main(["bench", *wrong]) == 2
     assert "fix:" in capsys.readouterr().err
     assert not measured
+
+
+def test_a_sweep_over_numbers_of_faces_leaves_out_those_that_have_no_room(measured, capsys, tmp_path):
+    picture = tmp_path / "sweep.png"
+    arguments = ["bench", "--sweep", "--sizes", "640x360", "--face-widths", "100,300", "--faces", "1,2,4"]
+    assert main([*arguments, "--json", "--plot", str(picture)]) == 0
+    cells = json.loads(capsys.readouterr().out)["sweep"]
+    assert [(cell["faces"], cell["face_width"]) for cell in cells] == list(product((1, 2, 4), (100, 300)))
+    assert [cell.get("why") for cell in cells] == [None] * 3 + ["together wider than the frame", None] + [
+        "together wider than the frame"
+    ]
+    assert [(task.faces, task.config.max_faces) for task, _ in measured] == [(1, 1), (1, 1), (2, 2), (4, 4)]
+    sheet = cv2.imread(str(picture))
+    assert all((sheet == colour).all(2).any() for colour in [(180, 119, 31), (14, 127, 255), (44, 160, 44)])
+    assert main(arguments) == 0
+    rows = [line.split()[:3] for line in capsys.readouterr().out.splitlines() if "640×360" in line]
+    assert rows == [["640×360", n, w] for n in ("1", "2", "4") for w in ("100", "300")]
+    assert (
+        main([*arguments[:2], "--sizes", "1920x1080", "--face-widths", "620", "--faces", "2", "--enforce"])
+        == 5
+    )
+    assert "1920x1080, 2 faces of 620 px: swap took 12.4" in capsys.readouterr().err
 
 
 def test_a_plot_that_cannot_be_written_is_said(measured, capsys, tmp_path):

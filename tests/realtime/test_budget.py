@@ -8,7 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from realtime.pace.budget import DEFAULT_BUDGET_MS, STAGES, Meter, budget_for
+from realtime.pace.budget import Meter
+from realtime.pace.stages import DEFAULT_BUDGET_MS, STAGES, budget_for
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -20,7 +20,7 @@ from realtime.bench.shared import SharedPicture, SharedSink
 from realtime.cli import main
 from realtime.clock import ManualClock
 from realtime.frame import Frame, Kind
-from realtime.pace.budget import STAGES
+from realtime.pace.stages import STAGES
 from realtime.settings.config import BENCH
 from realtime.sinks.virtualcam import VirtualCamera
 from realtime.sources.pattern import PatternSource, decode_number

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 from pathlib import Path
 
 import cv2
@@ -9,11 +12,13 @@ import numpy as np
 import pytest
 
 from engines.analysis.detect import Detector
+from engines.analysis.embed import Embedder
 from engines.analysis.open import open_embedder
 from engines.catalogue.store import Store
 from engines.errors import EngineError, UsageError
 from engines.runtime.device import CPU
 from realtime.assemble import assemble
+from realtime.choosing import people as choosing
 from realtime.clock import ManualClock
 from realtime.frame import Frame
 from realtime.settings.config import Config, contradiction
@@ -260,3 +265,71 @@ def test_pairs_in_a_file_are_relative_to_it_and_shown_as_they_are_typed(tmp_path
 def test_what_is_typed_wrong_is_said(tmp_path, name, value, said):
     with pytest.raises(UsageError, match=said):
         load({name: value}, {"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize("options", [
+    {"person": (Pair(HOPPER, ASTRONAUT),)},
+    {"select": "reference", "reference": (HOPPER, HOPPER), "face": (ASTRONAUT,)},
+    {"face": (ASTRONAUT,)},
+])  # fmt: skip
+def test_the_identity_network_is_opened_once_for_photos_and_faces(run, who, monkeypatch, options):
+    opened = []
+    monkeypatch.setattr(
+        choosing, "open_embedder", lambda *given: opened.append(given) or open_embedder(*given)
+    )
+    made = assemble(Config(embedder=who, **{**BASE, **options}), clock=ManualClock())
+    assert not opened  # Devices are not touched yet.
+    made.pipeline.open(lambda line: None)
+    made.pipeline.close()
+    assert len(opened) == 1
+
+
+def test_an_identity_network_that_cannot_tell_a_photo_is_closed(who, monkeypatch):
+    closed = []
+    real = Embedder.close
+    monkeypatch.setattr(Embedder, "close", lambda self: closed.append(self) or real(self))
+
+    def fails(self, photos):
+        raise EngineError("It has no direction.")
+
+    monkeypatch.setattr(Embedder, "person", fails)
+    made = assemble(Config(embedder=who, **BASE, person=(Pair(HOPPER, ASTRONAUT),)), clock=ManualClock())
+    with pytest.raises(EngineError, match="no direction"):
+        made.pipeline.open(lambda line: None)
+    made.pipeline.close()
+    assert len(closed) == 1
+
+
+@pytest.mark.parametrize("option", ["embedder", "detector", "landmarker"])
+@pytest.mark.parametrize("what", ["folder", "socket", "pipe", "empty", "nothing"])
+def test_a_network_that_is_no_file_is_named_before_anything_runs(tmp_path, monkeypatch, option, what):
+    monkeypatch.chdir(tmp_path)  # The path of a socket must be short.
+    path = Path("net.onnx")
+    with contextlib.ExitStack() as stack:
+        if what == "folder":
+            path.mkdir()
+        elif what == "socket":
+            listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(str(path))
+        elif what == "pipe":
+            os.mkfifo(path)
+        elif what == "empty":
+            path.touch()
+        engine = {"engine": "inswapper_128"} if option == "landmarker" else {}
+        with pytest.raises(UsageError, match=r"net\.onnx") as caught:
+            assemble(Config(face=(HOPPER,), **BASE, **engine, **{option: str(path)}), clock=ManualClock())
+    assert caught.value.exit_code == 2 and caught.value.fix
+
+
+@pytest.mark.parametrize("sinks", [("null",), ("virtualcam", "file:a.mp4"), ("preview:0",)])
+@pytest.mark.parametrize("audio", ["mic", "mic:USB"])
+def test_sound_that_nothing_carries_is_refused(sinks, audio):
+    with pytest.raises(UsageError, match="streams only") as caught:
+        assemble(Config(face=(HOPPER,), **{**BASE, "sink": sinks}, audio=audio), clock=ManualClock())
+    assert "--sink stream:URL" in caught.value.fix and caught.value.exit_code == 2
+
+
+def test_sound_that_a_stream_carries_is_taken():
+    sinks = ("null", "stream:udp://127.0.0.1:9")
+    made = assemble(Config(face=(HOPPER,), **{**BASE, "sink": sinks}, audio="mic"), clock=ManualClock())
+    assert len(made.sinks) == 2

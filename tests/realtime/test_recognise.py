@@ -34,9 +34,8 @@ class Room:
     def __init__(self, choice="owner", count=1, people=(), limit=0.6):
         self.counted = 0
         self.recogniser = Recogniser(self._count)
-        self.selector = Selector(
-            choice, count, Known(self.recogniser, [PEOPLE[who] for who in people], limit)
-        )
+        self.selector = Selector(choice, count, Known(self.recogniser, len(people), limit))
+        self.selector.know([PEOPLE[who] for who in people])
         self.now = 0
         self.blind = False
         self.patch = PATCH

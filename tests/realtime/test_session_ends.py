@@ -136,6 +136,40 @@ def test_a_driver_that_never_returns_is_left_behind_with_a_warning(caplog):
         release.set()
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_camera_that_is_still_being_opened_is_waited_for_by_nobody_and_let_go_later(caplog, again):
+    """The first time, and when a lost one is looked for: a driver may take ten seconds, and cannot be hurried."""
+    release, opening = threading.Event(), threading.Event()
+    live = Live(patience_s=0.02, gone=((SECOND, SECOND + 1),) if again else ())
+    real = live.source.open
+
+    def slow():
+        if live.source.opened or not again:
+            opening.set()
+            release.wait(30)
+        real()
+
+    live.source.open = slow
+    caller = threading.Thread(target=live.session.start, name="a caller")
+    caller.start()
+    try:
+        while not opening.wait(0.001):
+            live.clock._now += MS  # Not run_until: that waits for the one that never waits.
+            with live.stop._condition:
+                live.stop._condition.notify_all()
+        live.session.stop()
+        caller.join(10)
+        assert "left behind" not in caplog.text
+        closed = live.source.closed
+    finally:
+        release.set()
+    for thread in live.session._threads:
+        thread.join(10)
+    assert live.source.closed > closed and live.source.opened == 1 + again
+    live.session.check()
+    assert no_threads()
+
+
 def test_stopping_twice_or_before_the_start_is_no_error():
     live = Live().play(1)
     live.session.stop()

@@ -487,6 +487,6 @@ def test_real_landmarks_follow_a_real_moving_face_within_a_pixel(points):
     assert len(tracks) == 1
     assert np.mean(apart) < 1.0
     assert np.max(apart) < 2.0
-    # The head never rests here, so the detector takes its shortest turn.
-    assert tracker.detections <= 15
+    # The head never rests here, so the detector takes its shortest turn, a frame sooner for what counts in the next.
+    assert tracker.detections <= 23
     tracker.close()

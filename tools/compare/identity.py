@@ -9,7 +9,6 @@ import cv2
 import numpy as np
 
 from engines.analysis.align import TEMPLATES
-from engines.analysis.topology import five_points
 from engines.errors import EngineError, UsageError
 from engines.faces import Floats, Image
 from engines.runtime.ort.network import OnnxNetwork
@@ -19,6 +18,9 @@ DEFAULT: Final = Path(__file__).parents[2] / "tests" / "data" / "mobileface.onnx
 _SIDE: Final = 112
 _TEMPLATE: Final = TEMPLATES["arcface_112_v2"] * _SIDE
 """Where ArcFace wants eyes, nose and corners of the mouth in a crop of 112×112."""
+_ANCHORS: Final = ((33, 133), (362, 263), (1,), (61,), (291,))
+"""Of which landmarks each of them is the mean: an eye of its corners, which a blink does not move. The program's own
+networks use more points of an eye; what is measured must not change with the program."""
 
 
 class IdentityNetwork:
@@ -57,7 +59,8 @@ class IdentityNetwork:
         Raises:
             EngineError: The landmarks are no face's.
         """
-        affine, _ = cv2.estimateAffinePartial2D(five_points(points), _TEMPLATE, method=cv2.LMEDS)
+        anchors = np.stack([points[list(which), :2].mean(0) for which in _ANCHORS]).astype(np.float32)
+        affine, _ = cv2.estimateAffinePartial2D(anchors, _TEMPLATE, method=cv2.LMEDS)
         if affine is None:
             raise EngineError("The landmarks of a face cannot be aligned for the identity network.")
         crop = cv2.warpAffine(image, affine, (_SIDE, _SIDE))

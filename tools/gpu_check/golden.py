@@ -15,6 +15,7 @@ from engines.kernels.gpu.faces import FaceKernels, regions_of
 from engines.kernels.gpu.mesh import MeshKernels
 from engines.kernels.gpu.pictures import PictureKernels
 from engines.kernels.warp import Warp, inverse
+from engines.swap.masks.masks import sides_of
 from tools.gpu_check.rows import Row
 from tools.gpu_check.scene import scattered
 
@@ -42,12 +43,10 @@ class Golden:
     def checks(self) -> dict[str, Callable[[], tuple[float, float]]]:
         """All of them by name."""
         return {
-            "BGR to I420": self.i420, "NV12 to BGR": self.nv12, "YUYV to BGR": self.yuyv, "mosaic": self.mosaic,
-            "mark": self.mark, "mesh": self.mesh, "interpolation": self.interpolation, "facing": self.facing,
-            "weighted sums": self.weighted, "crops": self.crops, "crops with boost": self.boosted,
-            "baked textures": self.baked, "paste-back": self.pasted, "paste in one kernel": self.pasted_at_once,
-            "outlines": self.outlines, "erosion and blur": self.softened, "moments": self.moments,
-            "matrices that are none": self.hostile,
+            "BGR to I420": self.i420, "mosaic": self.mosaic, "mark": self.mark, "mesh": self.mesh,
+            "crops": self.crops, "crops with boost": self.boosted, "baked textures": self.baked,
+            "paste-back": self.pasted, "outlines": self.outlines, "erosion and blur": self.softened,
+            "moments": self.moments, "matrices that are none": self.hostile,
         }  # fmt: skip
 
     def _noise(self, *shape: int) -> Array:
@@ -64,17 +63,6 @@ class Golden:
         picture = self.card.empty((height * 3 // 2, width), np.uint8)
         self._pictures.to_i420(self.card.array(self._image), picture)
         return apart(self._back(picture), cv2.cvtColor(self._image, cv2.COLOR_BGR2YUV_I420)), 0
-
-    def nv12(self) -> tuple[float, float]:
-        width, height = self.size
-        picture, image = self._noise(height * 3 // 2, width), self.card.empty(self._image.shape, np.uint8)
-        self._pictures.from_nv12(self.card.array(picture), image)
-        return apart(self._back(image), cv2.cvtColor(picture, cv2.COLOR_YUV2BGR_NV12)), 0
-
-    def yuyv(self) -> tuple[float, float]:
-        picture, image = self._noise(*self._image.shape[:2], 2), self.card.empty(self._image.shape, np.uint8)
-        self._pictures.from_yuyv(self.card.array(picture), image)
-        return apart(self._back(image), cv2.cvtColor(picture, cv2.COLOR_YUV2BGR_YUYV)), 0
 
     def mosaic(self) -> tuple[float, float]:
         width, height = self.size
@@ -110,32 +98,6 @@ class Golden:
         self._mesh.composite(there, *(self.card.array(each) for each in (texture, xy, uv, gain, order)))
         cpu.composite(expected, texture, xy, uv, gain, order)
         return apart(self._back(there), expected), 2
-
-    def interpolation(self) -> tuple[float, float]:
-        xy = (canonical_uv() * np.float32(200)).copy()
-        values = self._rng.normal(0, 10, (468, 2)).astype(np.float32)
-        expected = np.full((200, 200, 2), -7, np.float32)
-        out = self.card.array(expected)
-        self._mesh.interpolate(out, *(self.card.array(each) for each in (xy, values, triangles())))
-        cpu.interpolate(expected, xy, values, triangles().copy())
-        return apart(self._back(out), expected), 1e-2
-
-    def facing(self) -> tuple[float, float]:
-        points, normals = canonical().copy(), np.empty((468, 3), np.float32)
-        expected, out = np.empty(468, np.float32), self.card.empty((468,), np.float32)
-        self._mesh.facing(
-            self.card.array(points), self.card.array(triangles()), self.card.array(normals), out
-        )
-        cpu.facing(points, triangles(), normals, expected)
-        return apart(self._back(out), expected), 1e-4
-
-    def weighted(self) -> tuple[float, float]:
-        weights, values = (
-            self._rng.uniform(0, 1, shape).astype(np.float32) for shape in ((468, 468), (2, 468))
-        )
-        out = self.card.empty((2, 468), np.float32)
-        self._mesh.weigh(self.card.array(weights), self.card.array(values), out)
-        return apart(self._back(out), values.astype(np.float64) @ weights.T.astype(np.float64)), 1e-3
 
     def _cropped(self, boost: int) -> tuple[float, float]:
         affines = scattered(4, self.size, 64 * boost)
@@ -206,23 +168,18 @@ class Golden:
         # The processor's steps are of whole 65,536ths of a texel, and over a large face they add up.
         return apart(self._back(there), expected), 2
 
-    def pasted_at_once(self) -> tuple[float, float]:
-        faces, masks, match = self._made()
-        _, *where = self._where()
-        expected, there = self.card.array(self._image), self.card.array(self._image)
-        self._faces.paste(expected, self._baked(faces, masks, match), *where)
-        given = (self.card.array(each) for each in (faces, masks))
-        faults = self.card.array(np.zeros(4, np.int32))
-        self._faces.paste_faces(there, *given, 1, self.card.array(match), faults, *where)
-        return apart(self._back(there), self._back(expected)), 0
-
     def outlines(self) -> tuple[float, float]:
-        lines = (self._rng.normal(0, 1, (2, 36, 3)) * [1, 1, 30]).astype(np.float32) + np.float32([0, 0, 60])
+        turn = np.linspace(0, 2 * np.pi, 36, endpoint=False)
+        round_ = np.stack([np.cos(turn), np.sin(turn)], 1)
+        sides = [
+            sides_of(self._rng.uniform(40, 90, 2) + round_ * self._rng.uniform(30, 70, 2)) for _ in range(2)
+        ]
+        lines = np.stack([each[:, :3] for each in sides])
         masks = self.card.empty((2, 128, 128), np.float32)
         self._faces.feather_convex(masks, self.card.array(lines), self.card.array(np.float32([4, 15])))
         expected = np.empty((2, 128, 128), np.float32)
-        for each, line, feather in zip(expected, lines, (4.0, 15.0), strict=True):
-            mask.feather_convex(each, line, feather)
+        for each, of_it, feather in zip(expected, sides, (4.0, 15.0), strict=True):
+            mask.feather_convex(each, of_it, feather)
         return apart(self._back(masks), expected), 1e-4
 
     def softened(self) -> tuple[float, float]:

@@ -22,11 +22,10 @@ FILES: Final = ("common", "crop", "paste", "mask", "mesh", "colour", "cells", "l
 """The files of ``cuda/``, in the order in which they are put together."""
 
 KERNELS: Final = (
-    "crop_float", "crop_half", "bake_float", "bake_half", "paste", "paste_faces_float", "paste_faces_half",
-    "feather_convex", "narrow_float", "narrow_half", "erode_lines", "blur_lines", "mesh_setup", "mesh_bin",
-    "mesh_shade", "interpolate", "facing", "moment_parts_float", "moment_parts_half", "moment_sums", "patch_colours",
-    "weigh", "cell_means", "stretch_cells", "paint_sprite", "lift", "put_back", "bgr_to_i420", "bgr_to_nv12",
-    "nv12_to_bgr", "yuyv_to_bgr",
+    "crop_float", "crop_half", "bake_float", "bake_half", "paste", "feather_convex",
+    "narrow_float", "narrow_half", "erode_lines", "blur_lines", "mesh_setup", "mesh_bin", "mesh_shade",
+    "moment_parts_float", "moment_parts_half", "moment_sums", "cell_means", "stretch_cells", "paint_sprite", "lift",
+    "put_back", "bgr_to_i420",
 )  # fmt: skip
 
 OPTIONS: Final = ("--std=c++17", "--fmad=false")

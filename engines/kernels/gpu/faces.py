@@ -201,11 +201,17 @@ class FaceKernels:
             textures: (N, H // block, W // block, 4) uint8, filled: three channels, opacity.
             boost: See above.
         """
-        arguments, (count, height, width) = self._made(faces, masks, block, match, faults, boost)
+        ending, layout, (count, height, width) = self._pictures(faces, masks, boost)
+        if not 1 <= block <= min(height, width):
+            raise ValueError(f"{block} pixels of a face of {width}x{height} do not become one texel")
         down, across = height // block, width // block
+        solid("match", match, np.float32, count, 2, 3)
+        solid("faults", faults, np.int32, count)
         solid("textures", textures, np.uint8, count, down, across, 4)
-        name = f"bake_{layout_of('faces', faces)[0]}"
-        self._card.launch(name, *over(across, down, count), *arguments, textures)
+        self._card.launch(
+            f"bake_{ending}", *over(across, down, count), faces, np.int32(width), np.int32(height), *layout,
+            np.int32(boost), masks, np.int32(block), match, faults, textures,
+        )  # fmt: skip
 
     def paste(self, image: GpuArray, textures: GpuArray, affines: GpuArray, regions: GpuArray) -> None:
         """Blends textures into an image. See :func:`engines.kernels.paste.paste`.
@@ -218,48 +224,14 @@ class FaceKernels:
         """
         painted, width, height, row = image_of(image)
         count, rows, columns, _ = solid("textures", textures, np.uint8, None, None, None, 4).shape
-        where = self._where(affines, regions, count, min(rows, columns))
+        if min(rows, columns) < 2:
+            raise ValueError("a texture is at least 2x2")
+        solid("affines", affines, np.float64, count, 2, 3)
+        solid("regions", regions, np.int32, count, 4)
         self._card.launch(
             "paste", *over(int(width), int(height)), painted, width, height, row, textures, np.int32(columns),
-            np.int32(rows), *where,
+            np.int32(rows), affines, regions, np.int32(count),
         )  # fmt: skip
-
-    def paste_faces(
-        self, image: GpuArray, faces: GpuArray, masks: GpuArray, block: int, match: GpuArray, faults: GpuArray,
-        affines: GpuArray, regions: GpuArray, boost: int = 1,
-    ) -> None:  # fmt: skip
-        """:meth:`bake` and :meth:`paste` in one kernel, to the same bit, where nothing has to be known in between.
-
-        Args:
-            image: See :meth:`paste`.
-            faces: See :meth:`bake`.
-            masks: The same.
-            block: The same.
-            match: The same.
-            faults: The same, of what was painted.
-            affines: See :meth:`paste`; to texels, which are ``block`` pixels of the face wide.
-            regions: See :meth:`paste`.
-            boost: See above.
-        """
-        painted, width, height, row = image_of(image)
-        arguments, shape = self._made(faces, masks, block, match, faults, boost)
-        where = self._where(affines, regions, shape[0], min(shape[1:]) // block)
-        name = f"paste_faces_{layout_of('faces', faces)[0]}"
-        self._card.launch(
-            name, *over(int(width), int(height)), painted, width, height, row, *arguments, *where
-        )
-
-    def _made(
-        self, faces: GpuArray, masks: GpuArray, block: int, match: GpuArray, faults: GpuArray, boost: int
-    ) -> tuple[tuple[Any, ...], tuple[int, int, int]]:
-        _, layout, shape = self._pictures(faces, masks, boost)
-        count, height, width = shape
-        if not 1 <= block <= min(height, width):
-            raise ValueError(f"{block} pixels of a face of {width}x{height} do not become one texel")
-        solid("match", match, np.float32, count, 2, 3)
-        solid("faults", faults, np.int32, count)
-        given = faces, np.int32(width), np.int32(height), *layout, np.int32(boost)
-        return (*given, masks, np.int32(block), match, faults), shape
 
     def _pictures(
         self, faces: GpuArray, masks: GpuArray, boost: int
@@ -269,13 +241,6 @@ class FaceKernels:
         height, width = faces.shape[1] * boost, faces.shape[2] * boost
         solid("masks", masks, np.float32, count, height, width)
         return ending, layout, (count, height, width)
-
-    def _where(self, affines: GpuArray, regions: GpuArray, count: int, side: int) -> tuple[Any, ...]:
-        if side < 2:
-            raise ValueError("a texture is at least 2x2")
-        solid("affines", affines, np.float64, count, 2, 3)
-        solid("regions", regions, np.int32, count, 4)
-        return affines, regions, np.int32(count)
 
 
 def _whole(pictures: int, boost: int) -> int:

@@ -1,4 +1,4 @@
-"""Whole pictures on a card: out of a camera's layout, into a virtual camera's, and what hides or marks a face."""
+"""Whole pictures on a card: into a virtual camera's layout, and what hides or marks a face."""
 
 from __future__ import annotations
 
@@ -26,54 +26,15 @@ class PictureKernels:
             image: (H, W, 3) uint8, H and W even.
             picture: (H·3/2, W) uint8: Y, then U, then V.
         """
-        self._yuv("bgr_to_i420", image, picture)
-
-    def to_nv12(self, image: GpuArray, picture: GpuArray) -> None:
-        """BGR to a plane of Y and one of U and V by turns; the values of :meth:`to_i420`.
-
-        Args:
-            image: (H, W, 3) uint8, H and W even.
-            picture: (H·3/2, W) uint8.
-        """
-        self._yuv("bgr_to_nv12", image, picture)
-
-    def _yuv(self, name: str, image: GpuArray, picture: GpuArray) -> None:
         seen, width, height, row = image_of(image)
-        _even(image)
+        if image.shape[1] % 2 or image.shape[0] % 2:
+            raise ValueError(
+                f"a picture whose pixels share their colours has even sides, not {width}x{height}"
+            )
         solid("picture", picture, np.uint8, image.shape[0] * 3 // 2, image.shape[1])
         self._card.launch(
-            name, *over(image.shape[1] // 2, image.shape[0] // 2), seen, width, height, row, picture
+            "bgr_to_i420", *over(image.shape[1] // 2, image.shape[0] // 2), seen, width, height, row, picture
         )
-
-    def from_nv12(self, picture: GpuArray, image: GpuArray) -> None:
-        """A camera's NV12 to BGR; the bytes of ``cv2.COLOR_YUV2BGR_NV12``.
-
-        Args:
-            picture: (H·3/2, W) uint8.
-            image: (H, W, 3) uint8, H and W even; filled.
-        """
-        made, width, height, row = image_of(image)
-        _even(image)
-        solid("picture", picture, np.uint8, image.shape[0] * 3 // 2, image.shape[1])
-        self._card.launch(
-            "nv12_to_bgr", *over(image.shape[1] // 2, image.shape[0] // 2), picture, width, height, width, made, row
-        )  # fmt: skip
-
-    def from_yuyv(self, picture: GpuArray, image: GpuArray) -> None:
-        """A camera's YUYV to BGR; the bytes of ``cv2.COLOR_YUV2BGR_YUYV``.
-
-        Args:
-            picture: (H, W, 2) uint8.
-            image: (H, W, 3) uint8, W even; filled.
-        """
-        made, width, height, row = image_of(image)
-        if image.shape[1] % 2:
-            raise ValueError(f"a YUYV picture has an even width, not {image.shape[1]}")
-        solid("picture", picture, np.uint8, image.shape[0], image.shape[1], 2)
-        self._card.launch(
-            "yuyv_to_bgr", *over(image.shape[1] // 2, image.shape[0]), picture, width, height,
-            np.int32(2 * image.shape[1]), made, row,
-        )  # fmt: skip
 
     def cell_means(
         self, image: GpuArray, window: Window, cells: GpuArray, few: tuple[int, int] | None = None
@@ -206,12 +167,6 @@ def _within(image: GpuArray, corner: tuple[int, int], width: int, height: int) -
     ):
         raise ValueError(f"{width}x{height} pixels at {corner} are not in an image of {image.shape[1::-1]}")
     return np.int32(left), np.int32(top), np.int32(width), np.int32(height)
-
-
-def _even(image: GpuArray) -> None:
-    height, width = image.shape[:2]
-    if width % 2 or height % 2:
-        raise ValueError(f"a picture whose pixels share their colours has even sides, not {width}x{height}")
 
 
 def _inside(image: GpuArray, window: Window) -> tuple[int, int, int, int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.errors import EngineError
-from engines.files import quoted, sha256_of
+from engines.files import quoted
 from engines.kernels.gpu.card import load_cupy
 from engines.runtime import wheels
 from engines.runtime.driver import Driver, find_driver
@@ -68,7 +68,8 @@ class Plans:
                 f"There is no TensorRT plan of {path.stem}.", f"Type: doppelcam engines build {quoted(path)}"
             )
         target = target_of(self.driver(), gpu, package, self.version)
-        loaded = self.store.load(path.stem, sha256_of(path), list(shapes.values()), target, quoted(path))
+        model = self.store.sum_of(path)
+        loaded = self.store.load(path.stem, model, list(shapes.values()), target, quoted(path))
         try:
             cupy = self.cupy()
             trt = self.tensorrt(package)

@@ -16,6 +16,7 @@ from engines.files import quoted
 from engines.runtime.trt.folder import PlanFolder, default_plan_folder
 from engines.runtime.trt.key import PlanKey, Target, why_stale
 from engines.runtime.trt.parity import Verdict
+from engines.sums import Sums
 
 State = Literal["ready", "stale", "refused", "unproven", "broken"]
 """``ready``: may be loaded. ``stale``: built for another model, machine or version. ``refused``: it gives other
@@ -118,6 +119,16 @@ class PlanStore:
     def any(self) -> bool:
         """Whether there is any plan at all."""
         return next(self.folder.names(".json"), None) is not None
+
+    def sum_of(self, path: Path) -> str:
+        """The sha256 of a model's file, which is read whole only when it has changed.
+
+        Raises:
+            EngineError: Others can write in the folder, and so what is remembered in it.
+            UsageError: The file cannot be read.
+        """
+        self.folder.check()
+        return Sums(self.folder.path).of(path)
 
     def load(
         self, name: str, model: str, shapes: Sequence[Sequence[int]], target: Target, source: str = ""

@@ -51,14 +51,11 @@ def _file(named: str, kind: Kind, store: Store, mask: str, if_there: bool = Fals
     """The file of a network by its name or path, or the first of its kind that is there."""
     if named:
         return file_of(named, kind, store)
-    able = [entry.name for entry in store.catalogue if entry.kind == kind]
-    for name in able:
-        path = store.path_of(name)
-        if path is not None:
-            return path
-    if if_there:
-        return None
-    raise EngineError(
-        f"The mask {mask} needs a network of the kind {kind}, and none is there.",
-        f"Type: doppelcam models pull {able[0]} (or name a file: --mask {mask}=FILE)" if able else "",
-    )
+    path = store.first(kind)
+    if path is None and not if_there:
+        first = store.catalogue.of_kind(kind)[0].name
+        raise EngineError(
+            f"The mask {mask} needs a network of the kind {kind}, and none is there.",
+            f"Type: doppelcam models pull {first} (or name a file: --mask {mask}=FILE)",
+        )
+    return path

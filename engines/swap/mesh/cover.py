@@ -14,7 +14,8 @@ and what was before it moves with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final
 
 import cv2
@@ -33,8 +34,9 @@ from engines.analysis.topology import (
 from engines.faces import Array, Floats, Image, Patch
 from engines.kernels import blobs, cpu, edges
 from engines.kernels import cover as kernels
-from engines.swap.mesh.ramp import smoothstep
-from engines.swap.mesh.spectacles import frames
+from engines.kernels import relight as light
+from engines.kernels.canvas import Window
+from engines.swap.mesh.spectacles import Spectacles, Worn
 
 SIDE: Final = 64
 _MARGIN: Final = 2
@@ -70,11 +72,11 @@ _HIDDEN, _SEEN = 0.72, 0.95
 """Redness around the mouth, of the usual one, plus how far it lies where it usually does (a correlation): below the
 first number the lips are hidden, above the second they are seen again. On three people who make every face they can it
 is 0.92 to 2.9, and behind hands, cups and masks −0.2 to 0.83."""
-_RISE, _FALL = 0.45, 0.5
-_WORN, _WEAR = 0.5, 0.2
-"""How sure it must be that glasses are worn, and how fast that follows: from the fourth frame that shows them on."""
-_TRACE, _SELDOM = 0.05, 4
-"""Where they were not seen for long, they are looked for in every so manyth frame only."""
+_RATES: Final = np.array([0.45, 0.5], np.float32)
+_SELDOM: Final = 4
+"""Where no glasses were seen, they are looked for in every so manyth frame only."""
+_BELOW: Final = [118, 101, 50, 197, 280, 330, 347]
+"""Vertices on the cheeks and the nose, where the rims of glasses end."""
 _RESTS: Final = 2
 """Frames in a row that need no look where nothing changed."""
 _FEW: Final = 8
@@ -84,7 +86,7 @@ _CHANGED, _CHANGES = 3.0, 2
 _UNSETTLED, _UNSURE, _BORDER = 0.2, 14, 0.25
 """How far a texel's level may lag behind what was seen there, and how many may lag farther: so many, and a part of what
 is there, since its border wavers."""
-_SOFT: Final = (0.46, 0.86)
+_SOFT: Final = np.array([0.46, 0.86], np.float32)
 _NEARBY: Final = np.ones((13, 13), np.uint8)
 
 
@@ -96,11 +98,17 @@ class Cover:
         mask: (S, S) uint8 over the patch: 255 where it hides the face wholly.
         affine: (2, 3) float32, frame pixels to pixels of the mask.
         vertices: (468,) float32, 0…1: how far each vertex of the face is hidden.
+        frames: (168, 7) float32: where the frames of glasses are, pixels of the mask, which does not show them; None
+            if none are worn.
+        window: The part of the frame, left, top, right and bottom, that the mask is of, pixel by pixel; None if it is
+            of the patch.
     """
 
     mask: Array
     affine: Floats
     vertices: Floats
+    frames: Floats | None = None
+    window: Window | None = None
 
 
 @dataclass(slots=True)
@@ -115,7 +123,7 @@ class Acquaintance:
         plane: (3, 3) float32: the light of the last frame.
         level: (64, 64) float32: how surely something is before each texel, 0…1.
         there: (64, 64) float32: 1 where something was seen in the last frame, for the first time or not.
-        worn: How surely glasses are worn, 0…1.
+        worn: Glasses.
         red: How red the lips usually are against the skin; none yet below 0.
         hidden: Whether the lips are.
         seen: (64, 64, 3) float32: what each texel was at the last look.
@@ -132,7 +140,7 @@ class Acquaintance:
     plane: Floats = field(default_factory=lambda: np.zeros((3, 3), np.float32))
     level: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE), np.float32))
     there: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE), np.float32))
-    worn: float = 0.0
+    worn: Worn = field(default_factory=Worn)
     red: float = -1.0
     hidden: bool = False
     seen: Floats = field(default_factory=lambda: np.zeros((SIDE, SIDE, 3), np.float32))
@@ -150,9 +158,8 @@ class Covers:
     """
 
     def __init__(self, spectacles: bool = True) -> None:
-        self._spectacles = spectacles
-        self._uv = np.ascontiguousarray(canonical_uv() * (SIDE - 2 * _MARGIN - 1) + _MARGIN, np.float32)
-        self._texels, self._corners, self._weights = _texels(self._uv)
+        self._spectacles = Spectacles() if spectacles else None
+        self._uv, self._texels, self._corners, self._weights = _texels()
         self._some, *rest = (each[::_FEW].copy() for each in (self._texels, self._corners, self._weights))
         self._some_corners, self._some_weights = rest
         self._face = np.zeros((SIDE, SIDE), np.float32)
@@ -187,10 +194,11 @@ class Covers:
         self._zones = np.ascontiguousarray(np.stack([mouth, self._lower, forehead]), np.float32)
         self._share = np.ones((SIDE, 3 * SIDE), np.float32)
         room = np.zeros((7, SIDE, SIDE, 3), np.float32)
-        self._seen, self._left, self._off, self._now, self._sum, self._spread, self._between = room
+        self._seen, self._left, self._off, self._now, self._sum, self._square, self._between = room
         face = np.ascontiguousarray(np.repeat(self._face[:, :, None], 3, 2))
         self._share = self._smoothed(face, np.empty_like(face)).reshape(SIDE, -1) + np.float32(1e-3)
-        self._unusual, self._foreign, self._evidence = np.zeros((3, SIDE, SIDE), np.float32)
+        self._unusual, self._foreign, self._evidence, self._amount = np.zeros((4, SIDE, SIDE), np.float32)
+        self._fitting = np.empty((9, len(self._texels)), np.float32)
         self._drawn: Image = np.empty((0, 0, 3), np.uint8)
         self._work = np.empty(0, np.float32)
         self._painted = np.full((SIDE, SIDE, 4), 255, np.uint8)
@@ -224,8 +232,8 @@ class Covers:
         unsure = np.count_nonzero(np.abs(known.there - known.level) > _UNSETTLED)
         some = _UNSURE + _BORDER * np.count_nonzero(known.there)
         known.settled = bool(known.frames > _SETTLED and unsure < some)
-        if self._spectacles:
-            known.settled &= known.worn < _TRACE or known.worn > 1 - _TRACE
+        if self._spectacles is not None:
+            known.settled &= known.worn.settled
         return known.cover
 
     def _as_before(self, patch: Patch, places: Floats, known: Acquaintance) -> bool:
@@ -241,9 +249,10 @@ class Covers:
         kernels.unwrap(patch.image, places, self._texels, self._corners, self._weights, self._seen)
         if known.frames == 0:
             known.usual[:] = self._seen
-        spread = np.minimum(known.varies, self._variance, out=self._spread)
-        np.sqrt(np.add(np.multiply(spread, 2, out=spread), self._variance, out=spread), out=spread)
-        share = kernels.relight(self._seen, known.usual, spread, self._texels, known.plane, self._left)
+        share = light.relight(
+            self._seen, known.usual, known.varies, self._variance, self._texels, known.plane, self._fitting,
+            self._left, self._square,
+        )  # fmt: skip
         off = self._smoothed(self._left, self._off)
         now = self._smoothed(np.add(self._left, known.usual, out=self._sum), self._now)
         redness = self._read_lips(known)
@@ -254,34 +263,35 @@ class Covers:
             before = np.empty(3, np.float32)
             kernels.medians(now.reshape(-1, 3), self._lips, before)
         kernels.weigh_up(
-            known.usual, off, now, spread, self._texels, self._zones, known.skin, before, _SPREADS,
+            known.usual, off, now, self._square, self._texels, self._zones, known.skin, before, _SPREADS,
             np.array([known.hidden, redness < _NO_LIPS]), self._unusual, self._foreign, self._evidence,
         )  # fmt: skip
         known.there[:] = 0
         # Where hardly anything is as it was, the face stays swapped, and nothing is learnt from it.
         if known.frames >= _SETTLED and share >= _LEAST:
             blobs.seek(self._evidence, known.level, self._texels, _BARS, _COUNTS, known.there)
-        rate = np.where(known.there > known.level, np.float32(_RISE), np.float32(_FALL))
-        known.level += rate * (known.there - known.level)
+        some = blobs.follow(known.level, known.there, _RATES, _SOFT, self._amount)
         if share >= _LEAST:
             self._learn(known, off)
-        amount = smoothstep((known.level - _SOFT[0]) / (_SOFT[1] - _SOFT[0]))
-        cover = self._cover(patch, places, amount) if amount.any() else None
-        worn = self._worn(patch, places, known)
+        cover = self._cover(patch, places, self._amount) if some else None
+        worn = self._worn(patch, places, known, cover)
         if worn is None:
             return cover
         if cover is None:
-            return Cover(worn, patch.affine.copy(), np.zeros(POINTS, np.float32))
-        return Cover(np.maximum(cover.mask, worn), cover.affine, cover.vertices)
+            blank: Array = np.zeros(patch.image.shape[:2], np.uint8)
+            return Cover(blank, patch.affine.copy(), np.zeros(POINTS, np.float32), worn)
+        return replace(cover, frames=worn)
 
-    def _worn(self, patch: Patch, places: Floats, known: Acquaintance) -> Array | None:
-        """The frames of glasses over the patch, once they were there for some frames."""
-        # Nobody puts glasses on between two frames.
-        if not self._spectacles or (known.worn < _TRACE and known.frames % _SELDOM):
+    def _worn(self, patch: Patch, places: Floats, known: Acquaintance, cover: Cover | None) -> Floats | None:
+        """Where the frames of glasses are in the patch."""
+        if self._spectacles is None:
             return None
-        found = frames(patch.image, places, known.worn > _WORN)
-        known.worn += _WEAR * ((found is not None) - known.worn)
-        return found if known.worn > _WORN else None
+        # Nobody puts glasses on between two frames, and the upper edge of a mask is none.
+        later = known.worn.settled and known.frames % _SELDOM > 0
+        masked = cover is not None and float(cover.vertices[_BELOW].max()) > 0
+        if not known.worn.sure and (later or masked):
+            return None
+        return self._spectacles.look(patch.image, places, known.worn)
 
     def bare(self, known: Acquaintance) -> Floats:
         """(468,) float32: 1 for vertices that nothing was seen before or near in the last frame."""
@@ -370,11 +380,16 @@ def _moved(cover: Cover, before: Floats, now: Floats) -> Cover:
     affine = np.empty((2, 3), np.float32)
     affine[:, :2] = cover.affine[:, :2] @ np.array([[a, -b], [b, a]], np.float32)
     affine[:, 2] = cover.affine[:, :2] @ centre + cover.affine[:, 2] - affine[:, :2] @ middle
-    return Cover(cover.mask, affine, cover.vertices)
+    return replace(cover, affine=affine)
 
 
-def _texels(uv: Floats) -> tuple[Array, Array, Floats]:
-    """The texels of the face, the triangle each lies in, and its weights there."""
+@cache
+def _texels() -> tuple[Floats, Array, Array, Floats]:
+    """Where each vertex lies, the texels of the face, the triangle each lies in, and its weights there.
+
+    The same for every face, and never written to.
+    """
+    uv = np.ascontiguousarray(canonical_uv() * (SIDE - 2 * _MARGIN - 1) + _MARGIN, np.float32)
     corners = triangles()
     found: Floats = np.zeros((SIDE, SIDE, POINTS), np.float32)
     cpu.interpolate(found, uv, np.eye(POINTS, dtype=np.float32), corners)
@@ -382,4 +397,4 @@ def _texels(uv: Floats) -> tuple[Array, Array, Floats]:
     texels = np.flatnonzero(flat.sum(1) > 0.5).astype(np.int32)
     three = np.argsort(-flat[texels], axis=1)[:, :3].astype(np.int32)
     weights = np.take_along_axis(flat[texels], three, axis=1)
-    return texels, np.ascontiguousarray(three), np.ascontiguousarray(weights)
+    return uv, texels, np.ascontiguousarray(three), np.ascontiguousarray(weights)

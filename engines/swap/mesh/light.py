@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import cv2
@@ -55,9 +56,7 @@ class Light:
     def __init__(self) -> None:
         # Nothing but plain skin has a weight, and it is less than half of the face.
         self._skin = np.flatnonzero(plain_skin())
-        self._light, self._tint = (
-            np.ascontiguousarray(_weights(reach)[:, self._skin]) for reach in (_LIGHT_REACH, _TINT_REACH)
-        )
+        self._light, self._tint = _weights(_LIGHT_REACH), _weights(_TINT_REACH)
         self._grid = np.empty((_GRID, _GRID, 3), np.float32)
         # Three colours of the live face, three of the photo, and the weight itself.
         self._near = np.empty((7, len(self._skin)), np.float32)
@@ -108,13 +107,15 @@ class Light:
         return np.asarray((self._broad[:3] + ground) / (self._broad[3:6] + ground), np.float32)
 
 
+@cache
 def _weights(reach: float) -> Floats:
-    """(468, 468) float32: how much each vertex of plain skin counts for each vertex."""
+    """(468, N) float32: how much each of the vertices on plain skin counts for each vertex. The same for every face."""
     points, skin = canonical(), plain_skin()
     near = np.linalg.norm(points[:, None] - points[None], axis=2)
     # Far from any skin (the chin's very border) the nearest skin still counts.
     weights = (np.exp(-0.5 * (near / reach) ** 2) + 1e-4) * skin[None]
-    return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)
+    whole = np.asarray(weights / weights.sum(1, keepdims=True), np.float32)
+    return np.ascontiguousarray(whole[:, np.flatnonzero(skin)])
 
 
 def sample(image: Floats, places: Floats) -> Floats:

@@ -16,20 +16,20 @@ from engines.analysis.source import SourceFace
 from engines.analysis.topology import OVAL, POINTS, triangles
 from engines.errors import EngineError, PhotoError
 from engines.faces import Array, Face, Floats, Image
-from engines.kernels import blobs, cpu, edges
+from engines.kernels import blobs, cpu, edges, relight, rims, strokes
 from engines.kernels import cover as cover_kernels
 from engines.kernels import lids as lids_kernels
 from engines.kernels.ready import make_ready
 from engines.swap.base import Progress
 from engines.swap.mesh.cover import Acquaintance, Cover, Covers
 from engines.swap.mesh.eyes import EyeColours
-from engines.swap.mesh.kept import Keeper
+from engines.swap.mesh.kept import Keeper, drawn
 from engines.swap.mesh.lids import Lids
 from engines.swap.mesh.light import Light, plain_skin, sample
 from engines.swap.mesh.openings import EYES, MOUTH, Opening, Openings
 from engines.swap.mesh.shape import Proportions, mean_shape
 from engines.swap.mesh.spectacles import worn
-from engines.swap.mesh.texture import EYE_HOLES, MOUTH_HOLE, Texture, unwrap
+from engines.swap.mesh.texture import EYE_HOLES, LASHED_EYE_HOLES, MOUTH_HOLE, Texture, unwrap
 
 _EDGE_ON: Final = (0.02, 0.30)
 """Skin that looks at the camera less than this (cosine) fades out towards the first number."""
@@ -119,7 +119,7 @@ class MeshSwapper:
 
     def open(self, progress: Progress) -> None:
         """See :class:`~engines.swap.base.Swapper`."""
-        make_ready(progress, cpu, cover_kernels, blobs, edges, lids_kernels)
+        make_ready(progress, cpu, cover_kernels, relight, blobs, edges, rims, strokes, lids_kernels)
         self._covers = None
         if self._looks.occluders == "live":
             wears = any(worn(source.image, source.points) for source in self._sources)
@@ -127,7 +127,8 @@ class MeshSwapper:
         names = ", ".join(source.name for source in self._sources)
         progress(f"face of {names}")
         eyes, mouth = self._looks.eyes, self._looks.mouth
-        holes = (EYE_HOLES if eyes != "photo" else ()) + (MOUTH_HOLE if mouth == "live" else ())
+        eye_holes = {"live": EYE_HOLES, "mixed": LASHED_EYE_HOLES, "photo": ()}[eyes]
+        holes = eye_holes + (MOUTH_HOLE if mouth == "live" else ())
         texture = unwrap(*self._sources, holes=holes)
         self._light = Light()
         self._photo_light, self._known = _photo_light(texture)
@@ -170,6 +171,7 @@ class MeshSwapper:
         if cover is not None and not float((opacity * (1 - cover.vertices)) @ self._covering) >= _COVERS:
             # Hardly anything of the face is seen; and what is before it may be a mistake.
             return None
+        cover = None if cover is None else drawn(image, cover)
         gain[:, :3] = self._lit(face, person, known)
         gain[:, 3] = opacity / 255
         lids = (1.0, 1.0) if self._looks.eyes == "live" else person.lids.open(face.patch, live)
@@ -251,10 +253,6 @@ def _photo_light(texture: Texture) -> tuple[Floats, Floats]:
 def _visible(painted: Array, uv: Floats) -> Array:
     """The triangles that are not wholly transparent: those of open eyes and mouth need not be painted."""
     corners = triangles()
-    seen = np.zeros((*painted.shape, 1), np.float32)
-    keep = np.zeros(len(corners), bool)
-    for i, corner in enumerate(corners):
-        seen[:] = 0
-        cpu.interpolate(seen, uv, np.ones((POINTS, 1), np.float32), corner[None])
-        keep[i] = bool(painted[seen[:, :, 0] > 0].any()) or not (seen > 0).any()
-    return corners[keep]
+    seen = np.empty(len(corners), np.bool_)
+    cpu.touched(painted, uv, corners, seen)
+    return corners[seen]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -56,11 +56,40 @@ _SURELY_OPEN: Final = (0.9, 1.0)
 0.5 to 0.9."""
 _SECOND_RING: Final = 0.5
 """How far the ring around an eye goes along with its lids."""
-_BROW_FALL: Final = 2.0
-_MOUTH_EMPHASIS: Final = np.float32(0.2)
-_BROW_EMPHASIS: Final = np.float32(0.3)
-"""How much livelier brows and mouth move than on the live face. A face is read by its creases as much as by its shape,
-and those of the photo do not move: a network that reads the output sees half to nine tenths of the motion there."""
+_BROW_VERTICES: Final = (*RIGHT_BROW, *LEFT_BROW)
+_EYE_VERTICES: Final = tuple(vertex for ring in (*RIGHT_EYE_RINGS, *LEFT_EYE_RINGS) for vertex in ring)
+_NOSE_VERTICES: Final = (168, 6, 197, 195, 5, 4, 1, 19, 94, 2)
+_DEFAULT: Final = 0.8
+
+
+class _Region(NamedTuple):
+    """Part of a face that the same holds for.
+
+    Attributes:
+        vertices: Its middle.
+        reach: How far around it goes, cm.
+        share: How much of the offset it takes at the usual strength.
+        livelier: How much more it moves than on the live face, across and upwards. A face is read by its creases as
+            much as by its shape, and those of the photo do not move: a network that reads the output sees half to
+            nine tenths of the motion.
+    """
+
+    vertices: tuple[int, ...]
+    reach: float
+    share: float
+    livelier: tuple[float, float]
+
+
+_REGIONS: Final = (
+    _Region(_BROW_VERTICES, 2.0, 1.0, (0.3, 0.3)),
+    _Region(_EYE_VERTICES, 1.0, 0.8, (0.15, 0.3)),
+    _Region(_NOSE_VERTICES, 2.2, 0.95, (0.0, 0.0)),
+    _Region(_LIP_VERTICES, _MOUTH_FALL, 0.65, (0.0, 0.1)),
+)
+"""Where likeness is worth most for the expression that it costs; found by trying each share and motion in turn."""
+_ELSEWHERE: Final = 0.65
+"""The share of cheeks, jaw and forehead: the rim around them stays where it is, and what is bent between rim and
+features moves otherwise than the live face does."""
 
 
 def align(points: Floats) -> tuple[Floats, Floats]:
@@ -102,11 +131,14 @@ def mean_shape(photos: Sequence[Floats]) -> Floats:
     return np.asarray(np.mean([align(points)[0] for points in photos], axis=0), np.float32)
 
 
-def _away(vertices: Sequence[int]) -> Floats:
+@cache
+def _away(vertices: tuple[int, ...]) -> Floats:
     """(468, 1) float32: how far each vertex of the canonical face is from the nearest of some, cm."""
     points = canonical()
     apart = np.linalg.norm(points[:, None] - points[list(vertices)][None], axis=2)
-    return np.asarray(apart.min(1)[:, None], np.float32)
+    away = np.asarray(apart.min(1)[:, None], np.float32)
+    away.flags.writeable = False
+    return away
 
 
 def _freedom() -> Floats:
@@ -114,9 +146,21 @@ def _freedom() -> Floats:
     return smoothstep(_away(OVAL) / _FALL)
 
 
-def _around(vertices: Sequence[int], reach: float) -> Floats:
+def _around(vertices: tuple[int, ...], reach: float) -> Floats:
     """(468, 1) float32: 1 on some vertices, fading out around them."""
     return smoothstep(1 - _away(vertices) / reach)
+
+
+def _regional() -> tuple[Floats, Floats]:
+    """(468, 1) and (468, 2) float32: which share of the offset each vertex takes, and how much livelier it moves."""
+    masks = [_around(region.vertices, region.reach) for region in _REGIONS]
+    masks.append(np.clip(1 - np.sum(masks, axis=0), 0, 1))
+    total = np.sum(masks, axis=0)
+    shares = [region.share for region in _REGIONS] + [_ELSEWHERE]
+    livelier = [np.array(region.livelier, np.float32) for region in _REGIONS]
+    share = np.sum([part * mask for part, mask in zip(shares, masks, strict=True)], axis=0) / total
+    moves = np.sum([part * mask for part, mask in zip(livelier, masks[:-1], strict=True)], axis=0) / total
+    return np.asarray(share, np.float32), np.asarray(moves, np.float32)
 
 
 def _mouth_offset(photo: Floats, usual: Floats, now: Floats) -> Floats:
@@ -170,12 +214,13 @@ class Proportions:
 
     def __init__(self, photo: Floats, strength: float, fixed: Sequence[int] = ()) -> None:
         self._photo = align(photo)[0]
-        self._weight = _freedom() * np.float32(strength)
+        free = _freedom()
         if fixed:
-            self._weight *= np.clip(_away(fixed) / _FIXED_FALL, 0, 1)
+            free = free * np.clip(_away(tuple(fixed)) / _FIXED_FALL, 0, 1)
+        share, livelier = _regional()
+        self._weight = free * np.minimum(share * np.float32(strength / _DEFAULT), 1)
+        self._emphasis = free * livelier * np.float32(min(strength / _DEFAULT, 1))
         self._mouth = _around(_LIP_VERTICES, _MOUTH_FALL)
-        self._emphasis = _BROW_EMPHASIS * _around((*RIGHT_BROW, *LEFT_BROW), _BROW_FALL)
-        self._emphasis += _MOUTH_EMPHASIS * self._mouth
         self._usual: Floats | None = None
         self._seen = 0
 
@@ -199,8 +244,10 @@ class Proportions:
         usual = self._learn(now)
         offset = self._photo - usual
         offset += self._mouth * (_mouth_offset(self._photo, usual, now) - offset)
-        offset += self._emphasis * (now - usual)
         offset *= self._weight
+        # What a network makes of depth is a guess, and another one for every pose.
+        offset[:, 2] = 0
+        offset[:, :2] += self._emphasis * (now - usual)[:, :2]
         for eye in range(2):
             _close_lids(eye, offset, now, usual, lids[eye])
         return np.asarray(offset @ back, np.float32)

@@ -13,6 +13,7 @@ import numpy as np
 
 from engines.analysis.topology import LEFT_BROW, LEFT_EYE_RINGS, LIPS_OUTER, OVAL, RIGHT_BROW, RIGHT_EYE_RINGS
 from engines.faces import Array, Floats, Image
+from engines.swap.mesh.broad import broad_blur
 from engines.swap.mesh.ramp import smoothstep
 
 _SIDE: Final = 128
@@ -45,6 +46,8 @@ _TOLERANCE: Final = np.array([20.0, 6.5, 8.5], np.float32)
 """What plain skin may differ by at least, in lightness, green–red and blue–yellow (CIE Lab)."""
 _FILL: Final = (0.02, 0.06, 0.2)
 """From how far away hidden skin is filled, of the side of the texture, one after the other."""
+_FINE: Final = 256
+"""Side of the texture, texels, in which it is filled: what is filled in has no pores."""
 _NEAR: Final = (0.1, 0.2)
 _CENTRE: Final = 195
 """On the ridge of the nose."""
@@ -94,19 +97,36 @@ def without(skin: Image, other: Floats, bare: Floats) -> Image:
     Returns:
         (S, S, 3) uint8 BGR.
     """
-    filled = skin.astype(np.float32)
-    weight = (bare**2)[:, :, None].astype(np.float32) + np.float32(1e-6)
-    around = np.zeros_like(filled)
-    share = np.zeros_like(weight)
+    x, y, w, h = cv2.boundingRect((other > 0).astype(np.uint8))
+    if not w or not h:
+        return skin
+    part = slice(y, y + h), slice(x, x + w)
+    own = skin[part].astype(np.float32)
+    mixed = own + np.clip(2 * other[part], 0, 1)[:, :, None] * (_skin_around(skin, bare)[part] - own)
+    made = skin.copy()
+    made[part] = np.clip(np.rint(mixed), 0, 255)
+    return made
+
+
+def _skin_around(skin: Image, bare: Floats) -> Floats:
+    """(S, S, 3) float32 B, G, R: the mean of the skin near each texel."""
+    side = skin.shape[0]
+    weighted = np.empty((side, side, 4), np.float32)
+    weighted[:, :, 3] = bare**2 + np.float32(1e-6)
+    np.multiply(skin, weighted[:, :, 3:], out=weighted[:, :, :3])
+    fine = min(side, _FINE)
+    if fine < side:
+        weighted = np.asarray(cv2.resize(weighted, (fine, fine), interpolation=cv2.INTER_AREA), np.float32)
+    around = np.zeros((fine, fine, 3), np.float32)
+    share = np.zeros((fine, fine, 1), np.float32)
     # Near skin counts first; where there is none, that from further away.
     for reach in _FILL:
-        blurred = cv2.GaussianBlur(np.dstack([filled * weight, weight]), (0, 0), reach * skin.shape[0])
+        blurred = broad_blur(weighted, reach * fine)
         part = (1 - share) * np.clip(blurred[:, :, 3:] * 4, 0, 1)
         around += part * blurred[:, :, :3] / np.maximum(blurred[:, :, 3:], 1e-6)
         share += part
     around /= np.maximum(share, 1e-6)
-    mixed = filled + np.clip(2 * other, 0, 1)[:, :, None] * (around - filled)
-    return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
+    return around if fine == side else np.asarray(cv2.resize(around, (side, side)), np.float32)
 
 
 def near_features(uv: Floats, side: int) -> Floats:

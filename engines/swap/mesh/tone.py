@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from engines.faces import Floats, Image
+from engines.swap.mesh.broad import broad_blur
 
 _SKIN: Final = np.array([0.63, 0.75, 1.0], np.float32)
 """Blue, green and red of human skin in white light, over red; lighter and darker skins differ little in it."""
@@ -56,7 +57,7 @@ def calm(skin: Image, plain: Floats) -> Image:
         (S, S, 3) uint8 BGR.
     """
     light = np.log(cv2.cvtColor(skin, cv2.COLOR_BGR2GRAY).astype(np.float32) + 8)
-    detail = light - cv2.GaussianBlur(light, (0, 0), skin.shape[0] / 24)
+    detail = light - broad_blur(light, skin.shape[0] / 24)
     seen = np.abs(detail[plain > 0.9])
     if seen.size < 100:
         return skin

@@ -13,6 +13,7 @@ from engines.analysis.source import SourceFace
 from engines.analysis.topology import POINTS, triangles
 from engines.faces import Floats, Image
 from engines.kernels import cpu
+from engines.swap.mesh.broad import broad_blur
 from engines.swap.mesh.light import plain_skin, sample
 from engines.swap.mesh.ramp import smoothstep
 from engines.swap.mesh.skin import foreign, near_features, plain, without
@@ -75,17 +76,17 @@ def merged(views: Sequence[View]) -> View:
         return views[0]
     side = views[0].skin.shape[0]
     main = max(views, key=lambda view: float(view.merit.mean()))
-    merits = np.stack([cv2.GaussianBlur(view.merit, (0, 0), side / 48) for view in views]) + np.float32(1e-3)
+    merits = np.stack([broad_blur(view.merit, side / 48) for view in views]) + np.float32(1e-3)
     shares = merits**_CHOICE
     shares /= shares.sum(0)
-    broad = (0, 0), side / 10
-    level = cv2.GaussianBlur(main.skin.astype(np.float32), *broad) + 4
+    broad = side / 10
+    level = broad_blur(main.skin, broad) + 4
     skin = np.zeros_like(level)
     for view, share in zip(views, shares, strict=True):
         own = view.skin.astype(np.float32)
         # Where both photos know the skin, the brightness around it is that of the main one.
-        both = cv2.GaussianBlur(view.known * main.known, *broad)[:, :, None]
-        ratio = 1 + both * (np.clip(level / (cv2.GaussianBlur(own, *broad) + 4), 0.5, 2.0) - 1)
+        both = broad_blur(view.known * main.known, broad)[:, :, None]
+        ratio = 1 + both * (np.clip(level / (broad_blur(own, broad) + 4), 0.5, 2.0) - 1)
         skin += share[:, :, None] * own * ratio
     known = np.max([view.known for view in views], axis=0)
     return View(np.clip(np.rint(skin), 0, 255).astype(np.uint8), known, np.asarray(merits.max(0), np.float32))
@@ -110,7 +111,7 @@ def _flatten(image: Image, points: Floats, uv: Floats, side: int, face: float) -
 
 def _mean_skin(skin: Image, uv: Floats, known: Floats) -> Floats:
     """(3,) float32 B, G, R, 0…1: the mean of the plain skin that the photo shows."""
-    broad = cv2.GaussianBlur(skin, (0, 0), skin.shape[0] / 64).astype(np.float32) / np.float32(255)
+    broad = broad_blur(skin, skin.shape[0] / 64) / np.float32(255)
     weight = plain_skin() * sample(known, uv + 0.5)
     if weight.sum() < 1:
         weight = np.ones(POINTS, np.float32)
@@ -123,7 +124,7 @@ def _seen(points: Floats, uv: Floats, side: int) -> Floats:
     cpu.facing(points, triangles(), np.empty((POINTS, 3), np.float32), looks)
     seen = np.zeros((side, side, 1), np.float32)
     cpu.interpolate(seen, uv, looks[:, None].copy(), triangles())
-    return np.asarray(cv2.GaussianBlur(seen[:, :, 0], (0, 0), side / 48), np.float32)
+    return broad_blur(seen[:, :, 0], side / 48)
 
 
 def _fill_hidden_half(skin: Image, seen: Floats) -> tuple[Image, Floats]:
@@ -141,7 +142,7 @@ def _fill_hidden_half(skin: Image, seen: Floats) -> tuple[Image, Floats]:
     mirror = np.ascontiguousarray(skin[:, ::-1]).astype(np.float32)
     own = skin.astype(np.float32)
     # The light on the two halves differs: bring the borrowed one to the brightness around it.
-    broad = (0, 0), skin.shape[0] / 10
-    ratio = (cv2.GaussianBlur(own, *broad) + 4) / (cv2.GaussianBlur(mirror, *broad) + 4)
+    broad = skin.shape[0] / 10
+    ratio = (broad_blur(own, broad) + 4) / (broad_blur(mirror, broad) + 4)
     mixed = own + take[:, :, None] * (mirror * np.clip(ratio, 0.5, 2.0) - own)
     return np.clip(np.rint(mixed), 0, 255).astype(np.uint8), known

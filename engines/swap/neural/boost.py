@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from engines.analysis.feed import FloatBuffer
 from engines.catalogue.entry import Contract, Layout, Triple
 from engines.errors import EngineError
 from engines.faces import Array, Floats
@@ -49,8 +50,8 @@ class Tiles:
         self.network, self.side = network, roles.side * boost
         self.has_mask = bool(roles.masks)
         self.roles, self.boost = roles, boost
-        self._ins = [_Buffer(array) for array in network.inputs]
-        self._outs = [_Buffer(array) for array in network.outputs]
+        self._ins = [FloatBuffer(array) for array in network.inputs]
+        self._outs = [FloatBuffer(array) for array in network.outputs]
         batch = network.inputs[roles.picture].shape[0]
         self.runs = -(-boost * boost // batch)
         shape = (batch, roles.side, roles.side)
@@ -128,22 +129,6 @@ class Tiles:
     def close(self) -> None:
         """Frees the network."""
         self.network.close()
-
-
-class _Buffer:
-    """A network's buffer as float32, whatever it is."""
-
-    def __init__(self, array: Array) -> None:
-        self._own = array
-        self.array: Array = array if array.dtype == np.float32 else np.zeros(array.shape, np.float32)
-
-    def push(self) -> None:
-        if self.array is not self._own:
-            np.copyto(self._own, self.array, casting="unsafe")
-
-    def pull(self) -> None:
-        if self.array is not self._own:
-            np.copyto(self.array, self._own, casting="unsafe")
 
 
 def pictures_of(array: Array, layout: Layout, contract: Contract) -> Array:

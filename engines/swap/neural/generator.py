@@ -91,7 +91,7 @@ def _told(graph: Graph, path: Path, store: Store) -> Entry:
     known = store.recognise(path)
     if known is not None and known.kind == "swap":
         return known
-    generators = [entry for entry in store.catalogue if entry.kind == "swap"]
+    generators = store.catalogue.of_kind("swap")
     # Two exports of one model keep one contract; it does not matter which of them this is.
     one_each = {entry.contract: entry for entry in reversed(fitting(graph, generators))}
     if len(one_each) == 1:

@@ -229,7 +229,7 @@ class NeuralSwapper:
     def _network(self, batch: int, progress: Progress) -> Network:
         generator = self._generator
         return open_network(
-            generator.path, self._device, threads=None, batch=batch,
+            generator.path, self._device, batch=batch,
             shapes=generator.roles.shapes(batch), stream=self._stream, progress=progress,
         )  # fmt: skip
 

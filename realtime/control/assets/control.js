@@ -19,7 +19,7 @@ const CHOICES = {
 };
 const OF_MESH = ["shape", "eyes", "mouth", "occluders"], OF_NETWORKS = ["mask", "colour", "boost", "morph"];
 
-let state = null, csrf = "", lost = false;
+let state = null, csrf = "", lost = true;
 const held = new Map();  // What a person is just setting: it does not jump back to what is still on.
 
 // -- requests ---------------------------------------------------------------------------------------------
@@ -53,22 +53,22 @@ function change(values, problem = "looks-problem") {
 
 // -- pictures ---------------------------------------------------------------------------------------------
 
-function watch(id) { at(id).src = `/picture/${id}.mjpg?${Date.now()}`; }
-function leave(id) { at(id).removeAttribute("src"); }
+// What the camera sees is Motion JPEG always: two videos would take more of a core than a page may.
+const pictures = { after: new LivePicture("after"), before: new LivePicture("before") };
 
 function showBefore(on) {
   if (on === !at("before-frame").hidden) return;
   at("before-frame").hidden = !on;
   at("frames").classList.toggle("two", on);
-  if (on) watch("before"); else leave("before");
+  if (on) pictures.before.watch(); else pictures.before.leave();
 }
 
 document.addEventListener("visibilitychange", () => {
   // Nobody looks at a hidden page, so nothing need be encoded for it.
-  if (document.hidden) { leave("after"); leave("before"); } else {
-    watch("after");
-    if (!at("before-frame").hidden) watch("before");
-  }
+  for (const picture of Object.values(pictures)) picture.leave();
+  if (document.hidden || lost) return;
+  pictures.after.watch(state.webrtc);
+  if (!at("before-frame").hidden) pictures.before.watch();
 });
 
 // -- the veil ---------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ function show() {
   at("state").textContent = STATES[state.state] + (state.state === "veiled" && !state.veil ? ": no face that can be trusted" : "");
   const [width, height] = state.source.size;
   at("source").textContent = `${state.source.name} · ${width} × ${height}`;
-  for (const img of [at("after"), at("before")]) if (width) img.style.aspectRatio = `${width} / ${height}`;
+  for (const shown of document.querySelectorAll(".frame img, .frame video")) if (width) shown.style.aspectRatio = `${width} / ${height}`;
   at("busy").hidden = !state.busy;
   at("busy").textContent = state.busy && `Preparing: ${state.busy}`;
   at("veil").setAttribute("aria-pressed", state.veil);
@@ -266,7 +266,7 @@ async function refresh() {
   try {
     state = await ask("GET", "/api/state");
     csrf = state.csrf;
-    if (lost) watch("after");
+    if (lost) pictures.after.watch(state.webrtc);
     lost = false;
     show();
   } catch (error) {
@@ -282,5 +282,4 @@ async function poll() {
   setTimeout(poll, POLL_MS);
 }
 
-watch("after");
 poll();

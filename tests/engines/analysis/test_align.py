@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from engines.analysis.align import TEMPLATES, crop_affine, fit_similarity
+from engines.analysis.align import TEMPLATES, crop_affine, fit_similarity, five_points
+from engines.analysis.topology import canonical
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -36,3 +37,10 @@ def test_left_comes_first_in_every_template():
     for points in TEMPLATES.values():
         assert points[0, 0] < points[1, 0] and points[3, 0] < points[4, 0]
         assert points[0, 1] < points[2, 1] < points[3, 1]
+
+
+def test_five_points_in_the_order_of_the_templates():
+    eyes_right, eyes_left, nose, mouth_right, mouth_left = five_points(canonical())
+    assert eyes_right[0] < nose[0] < eyes_left[0]
+    assert mouth_right[0] < nose[0] < mouth_left[0]
+    assert eyes_right[1] < nose[1] < mouth_right[1]

@@ -24,9 +24,9 @@ def places_of(affine):
     return a[0, 0] * x + a[0, 1] * y + a[0, 2], a[1, 0] * x + a[1, 1] * y + a[1, 2]
 
 
-def read(image, region, low=0.0, high=1.0):
+def read(image, region, mean=0.0, std=255.0):
     out = np.full((SIDE, SIDE, 3), np.nan, np.float32)
-    return out, Cropper(SIDE).read(image, region, out, low, high)
+    return out, Cropper(SIDE).read(image, region, out, mean, std)
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.4, -1.3, 3.0])
@@ -83,8 +83,12 @@ def test_channels_are_red_green_blue_and_scaled():
     image = np.empty((100, 100, 3), np.uint8)
     image[:] = (255, 51, 0)
     for scale in (0.7, 3.0):
-        for low, high, expected in ((0, 1, (0, 0.2, 1)), (-1, 1, (-1, -0.6, 1)), (0, 255, (0, 51, 255))):
-            patch, _ = read(image, Region(50, 50, SIDE * scale, 0.3), low, high)
+        for mean, std, expected in (
+            (0, 255, (0, 0.2, 1)),
+            (127.5, 127.5, (-1, -0.6, 1)),
+            (0, 1, (0, 51, 255)),
+        ):
+            patch, _ = read(image, Region(50, 50, SIDE * scale, 0.3), mean, std)
             np.testing.assert_allclose(patch, np.broadcast_to(np.float32(expected), patch.shape), atol=1e-4)
 
 
@@ -131,5 +135,5 @@ def test_one_cropper_for_faces_of_every_size_in_turn():
     for size in (280.0, 60.0, 150.0, 20.0, 290.0, 100.0):
         region = Region(190.0, 140.0, size, 0.1)
         again = np.empty((SIDE, SIDE, 3), np.float32)
-        cropper.read(image, region, again, 0.0, 1.0)
+        cropper.read(image, region, again, 0.0, 255.0)
         np.testing.assert_array_equal(again, read(image, region)[0])

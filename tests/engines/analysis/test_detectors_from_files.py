@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from engines.analysis.boxes import distinct, faces_of
+from engines.analysis.feed import FloatBuffer, put_rgb
 from engines.analysis.five import five_of, keypoints_of
 from engines.analysis.landmarks import region_of_detection
-from engines.analysis.open import open_detector
+from engines.analysis.open import open_detector, open_embedder, open_landmarker
 from engines.analysis.scrfd import Scrfd
 from engines.analysis.yoloface import YoloFace
 from engines.errors import EngineError
+from engines.runtime.open import open_network
+from engines.runtime.ort import network as ort
 from tests import detectors
 from tests.detectors import FIVE, SCRFD_RED, SCRFD_SIDES, YOLO_BOX, Layout
 from tests.engines.scenes import FILES, detector, mesh, portrait
@@ -193,3 +196,42 @@ def test_six_keypoints_from_five_are_those_of_the_embedded_detector(name):
     assert right[0] < six[0, 0] < six[1, 0] < left[0]
     one, other = region_of_detection(seen), region_of_detection(type(seen)(seen.centre, seen.size, six, 1.0))
     assert one.angle == pytest.approx(other.angle, abs=0.12)
+
+
+@pytest.mark.parametrize("nchw", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 255.0), (127.5, 127.5), (127.5, 128.0), (0.0, 1.0)])
+def test_every_crop_gets_into_a_network_as_red_green_blue(nchw, dtype, mean, std):
+    image = np.random.default_rng(0).integers(0, 256, (9, 7, 3), np.uint8)
+    expected = (image[:, :, ::-1].astype(np.float64) - mean) / std
+    own = np.full((3, 9, 7) if nchw else (9, 7, 3), np.nan, dtype)
+    put_rgb(np.moveaxis(own, 0, 2) if nchw else own, image.copy(), mean, std)
+    made = own.transpose(1, 2, 0) if nchw else own
+    np.testing.assert_allclose(made, expected, atol=2e-3 if dtype is np.float16 else 1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+def test_a_networks_buffer_is_floats_on_both_ways(dtype):
+    own = np.zeros((2, 3), dtype)
+    buffer = FloatBuffer(own)
+    assert buffer.array.dtype == np.float32 and (buffer.array is own) == (dtype == np.float32)
+    buffer.array[:] = 1.5
+    buffer.push()
+    assert (own == 1.5).all()
+    own[:] = 2.5
+    buffer.pull()
+    assert (buffer.array == 2.5).all()
+
+
+@pytest.mark.parametrize("kind", ["detector", "landmarker", "embedder", "any"])
+def test_whatever_it_is_for_a_network_gets_threads_by_its_size_alone(tmp_path, monkeypatch, kind):
+    make, opened = {
+        "detector": (detectors.yoloface, open_detector), "landmarker": (detectors.fan, open_landmarker),
+        "embedder": (detectors.arcface, open_embedder), "any": (detectors.arcface, open_network),
+    }[kind]  # fmt: skip
+    path, asked, given = make(tmp_path / "own.onnx"), [], []
+    real = ort.open_session
+    monkeypatch.setattr(ort, "threads_for", lambda size: asked.append(size) or 2)
+    monkeypatch.setattr(ort, "open_session", lambda *about: given.append(about[2].threads) or real(*about))
+    opened(path).close()
+    assert (asked, given) == ([path.stat().st_size], [2])

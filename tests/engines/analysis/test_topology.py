@@ -67,13 +67,6 @@ def test_up_is_up():
     assert points[:, 2].argmin() in (1, 4)
 
 
-def test_five_points_in_the_order_of_the_templates():
-    eyes_right, eyes_left, nose, mouth_right, mouth_left = t.five_points(t.canonical())
-    assert eyes_right[0] < nose[0] < eyes_left[0]
-    assert mouth_right[0] < nose[0] < mouth_left[0]
-    assert eyes_right[1] < nose[1] < mouth_right[1]
-
-
 @pytest.mark.parametrize("shared", [t.canonical, t.canonical_uv, t.triangles, t.mirrored])
 def test_what_all_share_cannot_be_changed_by_one(shared):
     with pytest.raises(ValueError, match="read-only"):

@@ -19,6 +19,7 @@ from engines.catalogue.pull import Puller, PullFailed
 from engines.catalogue.store import Store
 from engines.catalogue.transfer import Limits, Transfer
 from engines.errors import DoppelcamError, UsageError
+from engines.files import sha256_of
 from tests.engines.catalogue.networks import MODEL, OTHER, catalogue_of, digest, entry_for, put
 from tests.engines.catalogue.server import cut, good, hang, headers, page, raw, serving, status
 
@@ -515,3 +516,16 @@ def test_a_folder_without_the_model_says_so(tmp_path, harm):
     entry = entry_for(known=False)
     with pytest.raises(DoppelcamError, match=r"tiny\.onnx"):
         Puller(Store(tmp_path / "m", catalogue_of(entry))).copy(entry, stick, lambda *step: None)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_pulled_is_not_read_whole_once_more(bench, monkeypatch, known):
+    b = bench(known=known)
+    b.pull()
+    read = []
+    monkeypatch.setattr("engines.sums.sha256_of", lambda path: read.append(path) or sha256_of(path))
+    assert Store(b.store.folder, b.store.catalogue).require("tiny") == b.target
+    assert read == []
+    b.target.write_bytes(OTHER + b"0")
+    assert Store(b.store.folder, b.store.catalogue).held("tiny").state == "wrong"
+    assert read == [b.target]

@@ -12,10 +12,11 @@ from engines.catalogue.catalogue import Catalogue
 from engines.catalogue.claim import claimed
 from engines.catalogue.fits import describe, fitting
 from engines.catalogue.graph import read_graph
-from engines.catalogue.pins import LOCK_FILE, Pin, Pins, Sums
+from engines.catalogue.pins import LOCK_FILE, Pin, Pins
 from engines.catalogue.store import Store, default_folder, how_to_mend, what_is_wrong
 from engines.errors import DoppelcamError, EngineError, UsageError
 from engines.files import sha256_of
+from engines.sums import Sums
 from tests.engines.catalogue.networks import (
     MODEL,
     OTHER,
@@ -230,7 +231,7 @@ def test_a_sum_is_remembered_until_the_file_changes(tmp_path, monkeypatch):
         read.append(what)
         return sha256_of(what)
 
-    monkeypatch.setattr("engines.catalogue.pins.sha256_of", counted)
+    monkeypatch.setattr("engines.sums.sha256_of", counted)
     assert [Sums(tmp_path).of(path) for _ in range(3)] == [digest(MODEL)] * 3
     assert len(read) == 1
     assert Sums(tmp_path).of(path, again=True) == digest(MODEL)
@@ -265,3 +266,41 @@ def test_a_claim_waits_if_asked_to_and_says_who_is_in_the_way(tmp_path):
         pass
     with pytest.raises(UsageError, match="cannot be written"), claimed(tmp_path / "no" / "a"):
         pass
+
+
+def test_models_of_a_kind_that_may_be_run_come_in_the_catalogues_order(tmp_path):
+    known = [entry_for(name=name, file=f"{name}.onnx") for name in ("one", "two", "three", "four")]
+    other = entry_for(name="other", file="other.onnx", kind="parse")
+    store = Store(tmp_path, catalogue_of(*known, other))
+    kind = known[0].kind
+    assert store.first(kind) is None and list(store.usable(kind)) == []
+    put(tmp_path, known[1].file, OTHER)  # Another sum than it should have.
+    put(tmp_path, "other.onnx", MODEL)
+    for entry in (known[3], known[2]):
+        put(tmp_path, entry.file, MODEL)
+    assert [name for name, _ in store.usable(kind)] == ["three", "four"]
+    assert store.first(kind) == tmp_path / known[2].file
+    assert [entry.name for entry in store.catalogue.of_kind(kind)] == ["one", "two", "three", "four"]
+
+
+def test_a_folder_is_looked_through_once_for_all_models_that_are_missing(tmp_path, monkeypatch):
+    put(tmp_path, "mine.onnx", MODEL)
+    looks = []
+    real = Store.strangers
+    monkeypatch.setattr(Store, "strangers", lambda self: looks.append(1) or real(self))
+    store = Store(tmp_path)
+    assert not list(store.usable("swap")) and len(looks) == 1
+    assert len(store.all()) == len(ALL.entries) and len(looks) == 2
+
+
+@pytest.mark.parametrize("gone", ["missing", "folder", "empty"])
+def test_what_has_no_sum_is_named(tmp_path, gone):
+    path = tmp_path / "a.onnx"
+    if gone == "folder":
+        path.mkdir()
+    elif gone == "empty":
+        path.touch()
+    for ask in (lambda: Sums(tmp_path).of(path), lambda: Sums(tmp_path).remember(path, "0" * 64)):
+        with pytest.raises(UsageError, match=r"a\.onnx"):
+            ask()
+    assert not (tmp_path / ".seen.json").exists()

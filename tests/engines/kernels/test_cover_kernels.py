@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from engines.kernels import blobs, edges
+from engines.kernels import blobs, edges, relight
 from engines.kernels import cover as kernels
 
 SIDE = 64
@@ -176,3 +176,46 @@ def test_what_is_learnt_is_what_the_rules_say(settled, hidden):
     )  # fmt: skip
     assert np.abs(usual - expected[0]).max() < 1e-5
     assert np.abs(varies - expected[1]).max() < 1e-5
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.2, 0.4])
+def test_light_is_told_from_what_is_before_the_face(hidden):
+    """A light from one side, over a face of which a part is something else."""
+    rng = np.random.default_rng(11)
+    face = disc()
+    texels = np.flatnonzero(face).astype(np.int32)
+    y, x = (np.mgrid[:SIDE, :SIDE] - SIDE / 2) / (SIDE / 2)
+    usual = rng.normal(0, 0.3, (SIDE, SIDE, 3)).astype(np.float32)
+    truth = np.array([[0.2, 0.15, -0.1], [0.03, 0, 0], [-0.02, 0, 0]], np.float32)
+    light = truth[:, 0] + truth[:, 1] * x[:, :, None] + truth[:, 2] * y[:, :, None]
+    seen = (usual + light + rng.normal(0, 0.01, usual.shape)).astype(np.float32)
+    rows = np.quantile(np.nonzero(face)[0], 1 - hidden)
+    other = (np.arange(SIDE)[:, None] > rows) & (face > 0)
+    seen[other] += np.float32([-1.5, 0.5, 0.4])
+    varies, variance = np.full((SIDE, SIDE, 3), 1e-4, np.float32), np.full((SIDE, SIDE, 3), 0.01, np.float32)
+    plane, work = np.zeros((3, 3), np.float32), np.full((9, len(texels)), np.nan, np.float32)
+    out, square = np.zeros((2, SIDE, SIDE, 3), np.float32)
+    for _ in range(6):
+        share = relight.relight(seen, usual, varies, variance, texels, plane, work, out, square)
+    assert share == pytest.approx(1 - hidden, abs=0.04)
+    # The less of the face is seen, the more its slopes are held to none.
+    assert np.abs(plane[0] - truth[0]).max() < 0.02 + 0.06 * hidden
+    clear = (face > 0) & ~other
+    assert np.abs(out[clear]).mean() < 0.03
+    assert square[face > 0] == pytest.approx(0.0102)
+
+
+def test_what_is_seen_is_followed_and_shown_softly():
+    rng = np.random.default_rng(4)
+    level, there = (
+        rng.random((SIDE, SIDE)).astype(np.float32),
+        (rng.random((SIDE, SIDE)) > 0.5).astype(np.float32),
+    )
+    rates, soft = np.float32([0.45, 0.5]), np.float32([0.46, 0.86])
+    expected = level + np.where(there > level, rates[0], rates[1]) * (there - level)
+    part = np.clip((expected - soft[0]) / (soft[1] - soft[0]), 0, 1)
+    amount = np.full_like(level, 9)
+    assert blobs.follow(level, there, rates, soft, amount)
+    assert np.abs(level - expected).max() < 1e-6
+    assert np.abs(amount - part * part * (3 - 2 * part)).max() < 1e-5
+    assert not blobs.follow(level * 0, there * 0, rates, soft, amount)

@@ -279,29 +279,6 @@ def test_a_face_is_pasted_like_the_processors(desk, place):
     assert np.abs(painted.astype(int) - image).max() <= 1
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize(("block", "boost"), [(1, 1), (2, 1), (1, 2), (2, 2)])
-def test_baked_and_pasted_in_one_kernel_is_the_same_to_the_bit(desk, dtype, block, boost):
-    faces, masks, match = made_faces(13, 3, 20, boost)
-    faces = faces.astype(dtype)
-    image = noise(14, 101, 121, 3)
-    side = 20 * boost // block
-    affines = np.stack(
-        [affine_of(*place, side) for place in ((50, 50, 70, 20), (80, 60, 50, -30), (5, 5, 40, 0))]
-    )
-    textures, _ = bake(desk, faces, masks, block, match, boost)
-    expected = paste(desk, image, textures, affines)
-    there, faults = desk.there(image), desk.there(np.zeros(3, np.int32))
-    regions = regions_of(affines, (side, side), (121, 101))
-    desk.faces.paste_faces(
-        there, desk.there(apart(faces, boost)), desk.there(masks), block, desk.there(match), faults,
-        desk.there(affines), desk.there(regions), boost,
-    )  # fmt: skip
-    assert (desk.back(there) == expected).all()
-    assert (expected != image).any()
-    assert (desk.back(faults) == 0).all()
-
-
 def test_where_faces_overlap_the_later_one_lies_on_top(desk):
     image = np.zeros((60, 60, 3), np.uint8)
     textures = np.full((2, 8, 8, 4), 255, np.uint8)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from engines.kernels import mask as cpu_mask
+from engines.swap.masks.masks import sides_of
 from tests.engines.kernels.cuda_host import needs_compiler
 from tests.engines.kernels.cuda_stand_in import Desk
 from tests.engines.kernels.test_cuda_faces import apart
@@ -23,14 +24,17 @@ def desk():
 def test_outlines_are_feathered_like_the_processors(desk, size):
     rng = np.random.default_rng(16)
     width, height = size
-    lines = rng.normal(0, 1, (3, 6, 3)).astype(np.float32) * np.float32([1, 1, 20])
+    turn = np.linspace(0, 2 * np.pi, 6, endpoint=False)
+    round_ = np.stack([np.cos(turn), np.sin(turn)], 1)
+    sides = [sides_of(rng.uniform(0, 30, 2) + round_ * rng.uniform(8, 30, 2)) for _ in range(3)]
+    lines = np.stack([each[:, :3] for each in sides])
     feathers = np.float32([0, 3.5, 20])
     masks = desk.card.empty((3, height, width), np.float32)
     desk.faces.feather_convex(masks, *desk.there(lines, feathers))
     made = desk.back(masks)
     for i in range(3):
         expected = np.empty((height, width), np.float32)
-        cpu_mask.feather_convex(expected, lines[i], feathers[i])
+        cpu_mask.feather_convex(expected, sides[i], feathers[i])
         np.testing.assert_allclose(made[i], expected, atol=2e-3 if i == 0 else 1e-5)
 
 

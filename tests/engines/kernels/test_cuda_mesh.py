@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from engines.analysis.topology import canonical, canonical_uv, triangles
-from engines.faces import Patch
 from engines.kernels import cpu
-from engines.swap.mesh.light import Light
 from tests.engines.kernels import reference
 from tests.engines.kernels.cuda_host import needs_compiler
 from tests.engines.kernels.cuda_stand_in import Desk
@@ -186,13 +184,6 @@ def test_triangles_that_name_no_vertex_are_left_out(desk):
     assert (
         paint(desk, image, texture, xy, xy, gain, bad) == paint(desk, image, texture, xy, xy, gain, good)
     ).all()
-    values, out = desk.there(xy, np.full((20, 30, 2), -7, np.float32))
-    desk.mesh.interpolate(out, values, values, desk.there(bad[:3]))
-    assert (desk.back(out) == -7).all()
-    ones = np.ones((3, 3), np.float32)
-    points, normals, ahead = desk.there(ones, ones, ones[0])
-    desk.mesh.facing(points, desk.there(bad[:3]), normals, ahead)
-    assert (desk.back(ahead) == 0).all()
 
 
 def test_only_the_window_is_painted_and_it_does_not_change_what_is(desk):
@@ -237,61 +228,6 @@ def test_room_grows_with_the_mesh_and_then_stays():
     assert desk.cupy.counts["allocations"] == before
 
 
-@pytest.mark.parametrize(("channels", "seed"), [(1, 0), (2, 1), (3, 2)])
-def test_interpolate_like_the_processor(desk, channels, seed):
-    rng = np.random.default_rng(seed)
-    xy = rng.uniform(-10, 50, (30, 2)).astype(np.float32)
-    values = rng.normal(0, 100, (30, channels)).astype(np.float32)
-    corners = rng.integers(0, 30, (12, 3)).astype(np.int32)
-    expected = np.full((40, 37, channels), -7.0, np.float32)
-    out = desk.there(expected)
-    cpu.interpolate(expected, xy, values, corners)
-    desk.mesh.interpolate(out, *desk.there(xy, values, corners))
-    np.testing.assert_allclose(desk.back(out), expected, atol=1e-2)
-
-
-@pytest.mark.parametrize("turn", [-80, 0, 45, 180])
-def test_facing_like_the_processor(desk, turn):
-    t = np.radians(turn)
-    spin = np.float32([[np.cos(t), 0, np.sin(t)], [0, 1, 0], [-np.sin(t), 0, np.cos(t)]])
-    points = np.ascontiguousarray(canonical() @ spin.T)
-    expected, normals = np.empty(468, np.float32), np.empty((468, 3), np.float32)
-    cpu.facing(points, triangles(), normals, expected)
-    out, scratch = desk.card.empty((468,), np.float32), desk.card.empty((468, 3), np.float32)
-    desk.mesh.facing(*desk.there(points, triangles()), scratch, out)
-    np.testing.assert_allclose(desk.back(out), expected, atol=1e-5)
-    np.testing.assert_allclose(desk.back(scratch), normals, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (7, 5), (3, 300)])
-def test_weigh_like_the_processor(desk, shape):
-    rng = np.random.default_rng(1)
-    k, v = shape
-    weights, values = rng.normal(0, 1, (v, v)).astype(np.float32), rng.normal(0, 1, (k, v)).astype(np.float32)
-    out = desk.card.empty((k, v), np.float32)
-    desk.mesh.weigh(*desk.there(weights, values), out)
-    np.testing.assert_allclose(
-        desk.back(out), values.astype(np.float64) @ weights.T.astype(np.float64), atol=1e-4
-    )
-
-
-@pytest.mark.parametrize("side", [64, 100, 192])
-def test_the_colours_of_a_live_face_like_the_processor(desk, side):
-    rng = np.random.default_rng(2)
-    patch = rng.uniform(0, 1, (side, side, 3)).astype(np.float32)
-    affine = np.float32([[0.4, 0.1, 5], [-0.1, 0.4, 20]])
-    points = rng.uniform(-100, 600, (468, 3)).astype(np.float32)
-    expected = Light().of_patch(Patch(patch, affine), points)
-    out = desk.card.empty((468, 3), np.float32)
-    desk.mesh.patch_colours(*desk.there(patch, affine, points), 64, out)
-    off = np.abs(desk.back(out) - expected).max(1)
-    # A place on the border of two cells may fall into either.
-    assert (off < 1e-4).mean() > 0.99
-    points[:] = np.nan
-    desk.mesh.patch_colours(*desk.there(patch, affine, points), 64, out)
-    assert np.isfinite(desk.back(out)).all()
-
-
 def test_arrays_that_do_not_fit_are_refused(desk):
     def empty(*shape, dtype=np.float32):
         return desk.card.empty(shape, dtype)
@@ -308,7 +244,3 @@ def test_arrays_that_do_not_fit_are_refused(desk):
     ):
         with pytest.raises(ValueError, match=words):
             desk.mesh.composite(*wrong)
-    with pytest.raises(ValueError, match="values is"):
-        desk.mesh.interpolate(empty(5, 5, 2), xy, empty(3, 3), corners)
-    with pytest.raises(ValueError, match="cells of a patch"):
-        desk.mesh.patch_colours(empty(8, 8, 3), empty(2, 3), empty(3, 2), 9, empty(3, 3))

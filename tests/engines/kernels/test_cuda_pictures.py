@@ -34,18 +34,13 @@ def assert_close(painted, expected, levels=1):
 
 
 @pytest.mark.parametrize("size", [*SIZES, LARGEST])
-def test_i420_and_nv12_have_opencvs_bytes(desk, size):
+def test_i420_has_opencvs_bytes(desk, size):
     width, height = size
     image = noise(width, height, width, 3)
     expected = cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)
     there, picture = desk.there(image), desk.card.empty((height * 3 // 2, width), np.uint8)
     desk.pictures.to_i420(there, picture)
     assert (desk.back(picture) == expected).all()
-    desk.pictures.to_nv12(there, picture)
-    pairs = expected[height:].reshape(2, -1).T
-    made = desk.back(picture)
-    assert (made[:height] == expected[:height]).all()
-    assert (made[height:].reshape(-1, 2) == pairs).all()
 
 
 def test_every_grey_and_every_pure_colour_keeps_opencvs_bytes(desk):
@@ -57,24 +52,6 @@ def test_every_grey_and_every_pure_colour_keeps_opencvs_bytes(desk):
     assert (desk.back(picture) == cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)).all()
 
 
-@pytest.mark.parametrize("size", [*SIZES, LARGEST])
-def test_nv12_cameras_have_opencvs_bytes(desk, size):
-    width, height = size
-    picture = noise(height, height * 3 // 2, width)
-    image = desk.card.empty((height, width, 3), np.uint8)
-    desk.pictures.from_nv12(desk.there(picture), image)
-    assert (desk.back(image) == cv2.cvtColor(picture, cv2.COLOR_YUV2BGR_NV12)).all()
-
-
-@pytest.mark.parametrize("size", [(2, 1), (4, 3), *SIZES, LARGEST])
-def test_yuyv_cameras_have_opencvs_bytes(desk, size):
-    width, height = size
-    picture = noise(height, height, width, 2)
-    image = desk.card.empty((height, width, 3), np.uint8)
-    desk.pictures.from_yuyv(desk.there(picture), image)
-    assert (desk.back(image) == cv2.cvtColor(picture, cv2.COLOR_YUV2BGR_YUYV)).all()
-
-
 def test_a_part_of_a_picture_is_converted_and_nothing_beside_it(desk):
     whole = noise(1, 40, 50, 3)
     there = desk.there(whole)
@@ -82,9 +59,6 @@ def test_a_part_of_a_picture_is_converted_and_nothing_beside_it(desk):
     desk.pictures.to_i420(there[7:31, 9:41], picture)
     part = np.ascontiguousarray(whole[7:31, 9:41])
     assert (desk.back(picture) == cv2.cvtColor(part, cv2.COLOR_BGR2YUV_I420)).all()
-    camera = noise(2, 24, 32, 2)
-    desk.pictures.from_yuyv(desk.there(camera), there[7:31, 9:41])
-    whole[7:31, 9:41] = cv2.cvtColor(camera, cv2.COLOR_YUV2BGR_YUYV)
     assert (desk.back(there) == whole).all()
 
 
@@ -97,12 +71,9 @@ def test_pictures_that_do_not_fit_are_refused_by_what_they_should_be(desk):
         (lambda: pictures.to_i420(empty(4, 5, 3), empty(6, 5)), "even sides"),
         (lambda: pictures.to_i420(empty(5, 4, 3), empty(7, 4)), "even sides"),
         (lambda: pictures.to_i420(empty(4, 4, 3), empty(4, 4)), "picture is contiguous uint8"),
-        (lambda: pictures.to_nv12(empty(4, 4, 4), empty(6, 4)), "an image is"),
-        (lambda: pictures.to_nv12(empty(4, 4, 3, dtype=np.float32), empty(6, 4)), "an image is"),
+        (lambda: pictures.to_i420(empty(4, 4, 4), empty(6, 4)), "an image is"),
+        (lambda: pictures.to_i420(empty(4, 4, 3, dtype=np.float32), empty(6, 4)), "an image is"),
         (lambda: pictures.to_i420(empty(4, 8, 3)[:, ::2], empty(6, 4)), "contiguous rows"),
-        (lambda: pictures.from_nv12(empty(6, 6), empty(4, 4, 3)), "picture is contiguous uint8"),
-        (lambda: pictures.from_yuyv(empty(4, 3, 2), empty(4, 3, 3)), "even width"),
-        (lambda: pictures.from_yuyv(empty(4, 4, 3), empty(4, 4, 3)), "picture is contiguous uint8"),
         (
             lambda: pictures.stretch(empty(2, 2, 3), empty(4, 4, 3), (0, 0, 4, 4)),
             "cells is contiguous float32",

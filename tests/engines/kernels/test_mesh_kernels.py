@@ -44,6 +44,34 @@ def test_interpolate_stays_inside_whatever_the_places(bad):
         check_stays_inside(bad, axis)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_touched_tells_the_triangles_that_hold_a_marked_pixel(seed):
+    rng = np.random.default_rng(seed)
+    xy = rng.uniform(-6, 30, (40, 2)).astype(np.float32)
+    corners = rng.integers(0, 40, (200, 3)).astype(np.int32)
+    corners[:3] = corners[:3, :1]  # No triangles at all.
+    mask = rng.random((24, 20)) < 0.04
+    out = np.zeros(200, bool)
+    cpu.touched(mask, xy, corners, out)
+    assert 20 < out.sum() < 200
+    for corner, found in zip(corners, out, strict=True):
+        seen = np.zeros((24, 20, 1), np.float32)
+        cpu.interpolate(seen, xy, np.ones((40, 1), np.float32), corner[None])
+        inside = seen[:, :, 0] > 0
+        assert found == (mask[inside].any() or not inside.any())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38, 1e19, -1e19])
+def test_touched_looks_at_nothing_outside_whatever_the_places(bad):
+    xy = np.array([[0, 0], [0, bad], [6, 0]], np.float32)
+    out = np.zeros(1, bool)
+    around = np.ones((3, 8, 8), bool)
+    around[1] = False
+    cpu.touched(around[1], xy, np.array([[0, 1, 2]], np.int32), out)
+    # One that is a mistake holds no pixel, as one that is too small to hold any. Others hold pixels without a mark.
+    assert out[0] == (not abs(bad) < 1e30)
+
+
 def check_stays_inside(bad, axis):
     buffer = np.full((3, 12, 16, 1), -7.0, np.float32)
     xy = np.array([[2, 2], [3, 9], [11, 4]], np.float32)
@@ -102,7 +130,8 @@ def test_making_ready_says_how_far_it_is_and_leaves_nothing_to_compile():
     make_ready(said.append, cpu, lids)
     assert said == ["kernel 1/2: cpu", "kernel 2/2: lids"]
     before = {
-        name: len(getattr(cpu, name).signatures) for name in ("composite", "interpolate", "facing", "weigh")
+        name: len(getattr(cpu, name).signatures)
+        for name in ("composite", "interpolate", "touched", "facing", "weigh")
     }
     xy = (canonical_uv() * np.float32(30)).copy()
     image, texture = np.zeros((32, 32, 3), np.uint8), np.zeros((8, 8, 4), np.uint8)

@@ -192,7 +192,7 @@ def test_a_small_network_has_one_thread_and_a_large_one_every_core():
     assert threads_for(5_000_000) == 1
     assert threads_for(500_000_000) != 1
     assert threads_for(500_000_000) >= 0
-    network = open_network(MESH, threads=None)
+    network = open_network(MESH)
     network.run()
     network.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -66,11 +67,11 @@ def cuda(monkeypatch):
         def __init__(self):
             self.error, self.opened = None, []
 
-        def __call__(self, path, threads=1, *, device=CPU, sizes=None, hint=None, stream=0):
+        def __call__(self, path, *, device=CPU, sizes=None, hint=None, stream=0):
             self.opened.append(device.name)
             if device.kind == "cuda" and self.error:
                 raise self.error
-            network = OnnxNetwork(path, threads, sizes=sizes, hint=hint)
+            network = OnnxNetwork(path, sizes=sizes, hint=hint)
             if device.kind == "cuda":
                 network.nodes = {"CUDAExecutionProvider": 1}
             return network
@@ -226,3 +227,28 @@ def test_numbers_go_through_unchanged(path, world, cuda):
         network.run()
         np.testing.assert_allclose(network.outputs[0], 2 * values)
     network.close()
+
+
+def test_a_model_is_read_whole_at_the_first_start_and_when_it_changed(path, world, cuda, monkeypatch):
+    _, plans = world
+    keep(plans, path)
+    read = []
+    monkeypatch.setattr("engines.sums.sha256_of", lambda what: read.append(what) or sha256_of(what))
+    for _ in range(3):
+        network, said = opened(path, plans)
+        network.close()
+        assert said == "" and read == [path]
+    double(path, [1, 3, 8, 8])
+    _, said = opened(path, plans)
+    assert "another model" in said and len(read) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="rights of other users")
+def test_nothing_is_remembered_in_a_folder_that_others_can_write_in(path, world, cuda):
+    _, plans = world
+    keep(plans, path)
+    folder = plans.store.folder.path
+    folder.chmod(0o777)
+    _, said = opened(path, plans)
+    assert "Others can write" in said
+    assert not (folder / ".seen.json").exists()

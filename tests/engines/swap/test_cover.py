@@ -13,7 +13,7 @@ from engines.analysis.landmarks import region_of_points
 from engines.analysis.topology import LEFT_EYE_RINGS, LIPS_OUTER, OVAL, RIGHT_EYE_RINGS
 from engines.faces import Face, Patch
 from engines.swap.mesh.cover import Acquaintance, Covers
-from engines.swap.mesh.kept import Keeper
+from engines.swap.mesh.kept import Keeper, drawn
 from engines.swap.mesh.mesh import Looks, MeshSwapper
 from engines.swap.mesh.spectacles import worn
 from tests.engines.scenes import face_in, landmarks, mesh, placed, portrait, source
@@ -214,7 +214,7 @@ def looks(frames, faces, spectacles=True):
 def spread_out(cover, image):
     """(H, W) float32, 0…1: the mask over the frame."""
     whole = np.zeros(image.shape[:2], np.float32)
-    kept = Keeper().keep(image, cover) if cover is not None else None
+    kept = Keeper().keep(image, drawn(image, cover)) if cover is not None else None
     if kept is not None:
         rows, columns, _, amount = kept
         whole[rows, columns] = amount / 255

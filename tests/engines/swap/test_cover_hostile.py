@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from engines.faces import Patch
-from engines.kernels import blobs, edges
+from engines.kernels import blobs, edges, rims, strokes
 from engines.kernels import cover as cover_kernels
 from engines.kernels.edges import put_back
 from engines.swap.mesh.cover import Acquaintance, Cover, Covers
-from engines.swap.mesh.kept import Keeper
+from engines.swap.mesh.kept import Keeper, drawn
 from tests.engines.scenes import face_in, placed
 
 FRAMES = 20
@@ -60,7 +60,7 @@ def test_a_cover_outside_of_the_frame_keeps_nothing():
 
 def test_nothing_is_compiled_while_frames_come():
     """Something before a face, small and from one side of the frame to the other: the types are those of the start."""
-    modules = (blobs, cover_kernels, edges)
+    modules = (blobs, cover_kernels, edges, rims, strokes)
     for module in modules:
         module.warm_up()
     kernels = [one for module in modules for one in vars(module).values() if hasattr(one, "signatures")]
@@ -80,7 +80,7 @@ def test_nothing_is_compiled_while_frames_come():
         )
         cover = made.look(patch, seen.points, known)
         made.bare(known)
-        kept = keeper.keep(image, cover) if cover is not None else None
+        kept = keeper.keep(image, drawn(image, cover)) if cover is not None else None
         if kept is not None:
             edges.put_back(image[kept[0], kept[1]], kept[2], kept[3])
     assert known.there.any()

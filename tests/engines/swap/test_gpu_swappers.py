@@ -226,9 +226,9 @@ def made(bench, tmp_path, monkeypatch):
     real = neural.open_network
     nets = []
 
-    def on_gpu(path, device, *, threads=None, batch=1, shapes=None, stream=0, progress=None):
+    def on_gpu(path, device, *, batch=1, shapes=None, stream=0, progress=None):
         assert stream == 7
-        network = OnnxNetwork(path, 1, sizes=Sizes(batch, None, shapes or {}))
+        network = OnnxNetwork(path, sizes=Sizes(batch, None, shapes or {}))
         nets.append(OnCard(bench, network))
         return nets[-1]
 

@@ -50,16 +50,22 @@ def test_the_oval_stays_and_the_rest_comes_nearer_to_the_photo():
     assert np.abs(offset[list(OVAL)]).max() == 0
     wanted, was, now = (align(points)[0] for points in (mesh("hopper"), live, live + offset))
     features = [1, 4, 6, 50, 280, 205, 425, 168, 107, 336]
-    before = np.linalg.norm((was - wanted)[features], axis=1).mean()
-    after = np.linalg.norm((now - wanted)[features], axis=1).mean()
+    before = np.linalg.norm((was - wanted)[features, :2], axis=1).mean()
+    after = np.linalg.norm((now - wanted)[features, :2], axis=1).mean()
     assert after < 0.5 * before
+    # What a network makes of depth is left alone.
+    np.testing.assert_allclose(now[:, 2], was[:, 2], atol=0.1)
 
 
 def test_strength_is_a_share():
     live = mesh("astronaut")
-    half, whole = (Proportions(mesh("hopper"), s).offset(live) for s in (0.5, 1.0))
+    half, usual, whole = (Proportions(mesh("hopper"), s).offset(live) for s in (0.4, 0.8, 1.0))
     features = [1, 4, 6, 50, 280]
-    np.testing.assert_allclose(half[features], whole[features] / 2, atol=0.05)
+    np.testing.assert_allclose(half[features], usual[features] / 2, atol=0.05)
+    # All of it is the most that any place takes.
+    lengths = [np.linalg.norm(offset[features, :2], axis=1) for offset in (usual, whole)]
+    assert (lengths[0] < lengths[1] * 1.001).all()
+    assert (lengths[1] < lengths[0] / 0.8 * 1.01 + 0.05).all()
 
 
 def test_the_offset_turns_with_the_head():
@@ -125,7 +131,7 @@ def test_the_picture_shuts_lids_that_the_mesh_has_half_open():
     by_mesh = half + proportions.offset(half)
     winking = half + proportions.offset(half, (0.0, 1.0))
     right, left = EYES
-    assert gap(winking, right) < 0.36 * gap(open_, right) < 0.6 * gap(by_mesh, right)
+    assert gap(winking, right) < 0.36 * gap(open_, right) < 0.75 * gap(by_mesh, right)
     assert gap(winking, left) == pytest.approx(gap(by_mesh, left), rel=1e-2)
     # The upper lid comes down, and what is further away stays.
     assert (

@@ -19,8 +19,9 @@ from engines.analysis.topology import (
     canonical,
     mirrored,
 )
+from engines.swap.mesh import texture as texture_module
 from engines.swap.mesh.skin import foreign
-from engines.swap.mesh.texture import unwrap, uv_of
+from engines.swap.mesh.texture import EYE_HOLES, MOUTH_HOLE, laid_out, unwrap, uv_of
 from tests.engines.scenes import FILES, mesh, placed, placing, portrait, source
 
 
@@ -270,3 +271,46 @@ def test_a_photo_without_any_structure_is_no_error(factor):
     image = np.full_like(portrait("hopper"), int(255 * factor))
     texture = unwrap(replace(source("hopper"), image=image))
     assert all(np.isfinite(uv).all() for uv in texture.uv)
+
+
+def alone(name):
+    """A photo of which nothing was worked out yet."""
+    return replace(source(name))
+
+
+def test_what_does_not_depend_on_the_looks_is_worked_out_once(monkeypatch):
+    made, view_of = [], texture_module.view_of
+    monkeypatch.setattr(texture_module, "view_of", lambda *given: made.append(given) or view_of(*given))
+    photo = alone("hopper")
+    laid_out(photo)
+    first = unwrap(photo)
+    open_eyes = unwrap(photo, holes=EYE_HOLES)
+    again = unwrap(photo, holes=EYE_HOLES + MOUTH_HOLE)
+    assert len(made) == 1
+    for one, other in zip(first.levels, again.levels, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (open_eyes.levels[0][:, :, 3] != first.levels[0][:, :, 3]).any()
+    fresh = unwrap(alone("hopper"))
+    assert len(made) == 2
+    np.testing.assert_array_equal(first.levels[0], fresh.levels[0])
+
+
+def test_what_is_kept_cannot_be_painted_into_and_no_texture_shares_it():
+    photo = alone("hopper")
+    skin, known = laid_out(photo)
+    assert not skin.flags.writeable
+    assert not known.flags.writeable
+    texture = unwrap(photo)
+    before = texture.levels[0].copy()
+    texture.levels[0][:] = 0
+    np.testing.assert_array_equal(unwrap(photo).levels[0], before)
+    assert skin.nbytes + known.nbytes == 7 * skin.shape[0] ** 2
+
+
+def test_one_photo_among_others_is_laid_out_with_them():
+    one, other, third = alone("hopper"), alone("astronaut"), alone("astronaut")
+    together = laid_out(one, other)[0]
+    assert laid_out(one, other)[0] is together
+    assert laid_out(one, third)[0] is not together
+    assert laid_out(one)[0] is not together
+    assert (laid_out(one)[0] != together).any()

@@ -1,19 +1,16 @@
-"""The page in a real Chromium: load it, drop a photo, see the face change, press the veil, read the table."""
+"""The page in a real Chromium: load it, drop a photo, see the face change, press the veil, read the table.
 
-import base64
-import os
-import re
-import select
-import subprocess
-import sys
-import time
+Its picture comes by WebRTC where aiortc is installed, and as Motion JPEG elsewhere; ``test_page_picture.py`` tells the
+two apart.
+"""
 
 import cv2
 import numpy as np
 import pytest
 
 from tests.realtime.control.chromium import PROGRAM, chromium
-from tests.realtime.control.rig import ASTRONAUT, HOPPER
+from tests.realtime.control.live_page import FACE, camera, detail, eventually, pixels, settled
+from tests.realtime.control.rig import ASTRONAUT
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,59 +18,11 @@ pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine"),
 ]
 
-FACE = (slice(58, 122), slice(270, 330))
-"""Where the face is in the picture on the page, 640x360."""
-
-_PIXELS = """(() => {
-  const img = document.getElementById("%s"), canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [640, 360];
-  canvas.getContext("2d").drawImage(img, 0, 0, 640, 360);
-  return canvas.toDataURL("image/png");
-})()"""
-
-
-def pixels(page, which="after"):
-    """What a picture on the page shows now, BGR."""
-    data = page.run(_PIXELS % which).partition(",")[2]
-    return cv2.imdecode(np.frombuffer(base64.b64decode(data), np.uint8), cv2.IMREAD_COLOR)
-
-
-def eventually(look, what, seconds=40.0):
-    deadline = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-    return seen
-
-
-def detail(picture):
-    """How much there is to see of a face: what a mosaic has none of."""
-    return float(np.abs(cv2.Laplacian(picture[FACE], cv2.CV_32F)).mean())
-
 
 @pytest.fixture(scope="module")
 def link():
-    """A camera that runs, and the link that it printed."""
-    # A picture that stands still, so that what changes in it was changed on the page.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "realtime", "run", "--source", f"file:{ASTRONAUT}", "--face", str(HOPPER),
-         "--sink", "null", "--size", "640x360", "--fps", "10", "--control", "0"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    try:
-        said, found = b"", None
-        while found is None:
-            assert select.select([process.stderr], [], [], 60)[0], said
-            block = os.read(process.stderr.fileno(), 4096)
-            assert block, said
-            said += block
-            found = re.search(rb"http://127\S+token=[\w-]{43}", said)
-        yield found[0].decode()
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stderr.close()
+    with camera() as link:
+        yield link
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +32,8 @@ def page(link):
         page.open(link)
         page.eventually("document.querySelector('#state')?.textContent === 'Live'", 90)
         page.eventually("document.querySelectorAll('.face').length === 1")
+        # A video is compressed otherwise than a JPEG: what is compared later is of one kind.
+        page.eventually("!state.webrtc || !document.querySelector('#after-live').hidden")
         eventually(lambda: detail(pixels(page)) > 3, "a picture")
         yield page
 
@@ -93,7 +44,7 @@ def test_the_token_is_gone_from_the_address(page):
 
 
 def test_a_dropped_photo_is_put_on_and_seen_in_the_picture(page):
-    before = pixels(page)
+    before = settled(page)
     page.drop_file("#drop", str(ASTRONAUT))
     page.eventually("document.querySelectorAll('.face').length === 2")
     page.eventually("document.querySelectorAll('.face')[1].getAttribute('aria-pressed') === 'true'")
@@ -103,10 +54,10 @@ def test_a_dropped_photo_is_put_on_and_seen_in_the_picture(page):
 
     eventually(changed, "another face in the picture")
     # Outside of the face nothing has changed.
-    assert np.abs(pixels(page)[160:].astype(int) - before[160:]).mean() < 2
+    assert np.abs(pixels(page)[160:].astype(int) - before[160:]).mean() < 4  # Video is compressed.
     page.run("document.querySelectorAll('.face')[0].click()")
     eventually(
-        lambda: np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 5, "the first face again"
+        lambda: np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 8, "the first face again"
     )
 
 
@@ -120,7 +71,7 @@ def test_a_bad_photo_is_refused_with_its_reason_and_the_old_face_stays(page, tmp
     )
     assert "There is no face in wall.png" in said
     assert page.run("document.querySelectorAll('.face').length") == 2
-    assert np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 5
+    assert np.abs(pixels(page)[FACE].astype(int) - before[FACE]).mean() < 8
 
 
 def test_the_veil_comes_with_the_button_and_with_the_key(page):
@@ -142,7 +93,7 @@ def test_the_real_face_is_on_the_page_only_while_it_is_wanted(page):
     assert page.run("document.querySelector('#before').getAttribute('src')") is None
     page.run("document.querySelector('#before-on').click()")
     page.eventually("!document.querySelector('#before-frame').hidden")
-    page.eventually("document.querySelector('#before').naturalWidth > 0")
+    page.eventually("document.querySelector('#before').naturalWidth")
     # It carries no label and no other face.
     eventually(
         lambda: np.abs(pixels(page, "before")[FACE].astype(int) - pixels(page)[FACE]).mean() > 4,

@@ -7,6 +7,8 @@ from concurrent.futures import CancelledError
 import pytest
 
 from engines.errors import DoppelcamError, EngineError, UsageError
+from engines.swap.mesh import texture
+from engines.swap.mesh.mesh import MeshSwapper
 from realtime.control.steering import MESH, NEURAL, STEERABLE, WORDS
 from realtime.control.worker import MOST_WAITING, Worker
 from realtime.settings.options import BY_NAME
@@ -192,6 +194,72 @@ def test_the_worker_ends_what_it_prepares_at_the_next_step():
     assert isinstance(done.exception(SOON), DoppelcamError)
     assert worker.ask(job).cancelled()
     worker.stop()
+
+
+def test_what_nobody_waits_for_is_done_last():
+    worker, gate, order = Worker(), Gate(), []
+    worker.start()
+    worker.ask(gate)
+    assert gate.began.acquire(timeout=SOON)
+    later = worker.ask(lambda: order.append("later"), later=True)
+    soon = [worker.ask(lambda n=n: order.append(n)) for n in range(3)]
+    gate.go.release()
+    for done in (*soon, later):
+        done.result(SOON)
+    assert order == [0, 1, 2, "later"]
+    worker.ask(gate)
+    assert gate.began.acquire(timeout=SOON)
+    for _ in range(MOST_WAITING):
+        later = worker.ask(lambda: None, later=True)
+    with pytest.raises(DoppelcamError, match="Too much"):
+        worker.ask(lambda: None, later=True)
+    # Those take no room from what is waited for.
+    soon = worker.ask(lambda: None)
+    worker.end()
+    gate.go.release()
+    worker.stop()
+    assert later.cancelled()
+    assert soon.cancelled()
+
+
+def idle(rig):
+    """Waits until nothing is left to be prepared."""
+    rig.desk._worker.ask(lambda: None, later=True).result(SOON)
+
+
+def test_a_face_is_worked_out_before_it_is_put_on(monkeypatch):
+    """What takes long is done when the photo comes, and not when somebody waits to see it."""
+    made, view_of = [], texture.view_of
+    monkeypatch.setattr(texture, "view_of", lambda *given: made.append(given) or view_of(*given))
+    with Rig() as rig:
+        face = rig.desk.drop("a.jpg", HOPPER.read_bytes()).result(SOON)
+        idle(rig)
+        assert len(made) == 1
+        photos = rig.desk.gallery.read(face.photos, 468)
+        swapper = MeshSwapper(*photos)
+        swapper.open(lambda line: None)
+        swapper.close()
+        assert len(made) == 1
+
+
+def test_other_engines_have_nothing_worked_out(monkeypatch):
+    monkeypatch.setattr(texture, "view_of", lambda *given: pytest.fail("nobody asked for it"))
+    with Rig(engine="portrait") as rig:
+        rig.desk.drop("a.jpg", HOPPER.read_bytes()).result(SOON)
+        idle(rig)
+
+
+def test_a_face_that_was_taken_away_meanwhile_harms_nobody(caplog):
+    with Rig() as rig:
+        gate = Gate()
+        face = rig.desk.drop("a.jpg", HOPPER.read_bytes())
+        rig.desk._worker.ask(gate)
+        assert gate.began.acquire(timeout=SOON)
+        rig.desk.forget(face.result(SOON).id)
+        gate.go.release()
+        idle(rig)
+        assert not rig.desk.gallery.people()
+    assert "could not be prepared" not in caplog.text
 
 
 def test_faces_of_several_people_are_theirs():

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import av
@@ -14,8 +15,14 @@ import pytest
 
 from engines.errors import DeviceError, UsageError
 from realtime.clock import StopFlag
+from realtime.metrics import metrics_text
+from realtime.pace.budget import Meter
+from realtime.session import Snapshot
+from realtime.show import counts_line
 from realtime.sinks.file import FileSink
+from realtime.sinks.open import open_sink
 from realtime.sinks.spare import SpareSink
+from realtime.stats import stats_of
 from tests.realtime.fakes import FakeSink, SoloClock
 from tests.realtime.live import Live
 from tests.realtime.sinks.pictures import bars, frame
@@ -78,8 +85,8 @@ class Failing(FakeSink):
 
 
 def test_a_full_disk_is_named_once_and_ends_only_the_recording(caplog):
-    inner = Failing(after=3)
-    sink = SpareSink(inner)
+    inner, lost = Failing(after=3, at_close=True), []
+    sink = SpareSink(inner, lambda: lost.append(1))
     sink.open(SIZE, 30)
     for seq in range(20):
         sink.send(frame(bars(), seq))
@@ -87,6 +94,7 @@ def test_a_full_disk_is_named_once_and_ends_only_the_recording(caplog):
     assert len(inner.sent) == 3
     assert inner.closed >= 1
     assert "takes no more" in sink.lost
+    assert lost == [1]
     assert len([r for r in caplog.records if "goes on without" in r.message]) == 1
 
 
@@ -132,3 +140,22 @@ def test_the_camera_goes_on_when_its_recording_ends():
     live.session.check()
     assert len(inner.sent) == 30
     assert len(live.sinks[0].sent) > 120
+
+
+def test_recordings_that_are_lost_stand_where_everything_is_counted(tmp_path):
+    meter = Meter(0)
+    assert "recordings" not in counts_line(meter.report(1))
+    for name in ("a.mp4", "b.mp4"):
+        sink = open_sink(
+            f"file:{tmp_path / name}", clock=SoloClock(), report=lambda: meter.report(1), metadata={},
+            beside=True, lost=partial(meter.count, "recordings_lost"),
+        )  # fmt: skip
+        sink.sink = Failing(after=1)
+        sink.open(SIZE, 30)
+        for seq in range(5):
+            sink.send(frame(bars(), seq))
+        sink.close()
+    report = meter.report(1)
+    assert "2 recordings lost" in counts_line(report)
+    assert stats_of(report)["counts"]["recordings_lost"] == 2
+    assert 'what="recordings_lost"} 2' in metrics_text(Snapshot("live", True, report))

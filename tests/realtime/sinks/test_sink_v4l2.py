@@ -5,6 +5,7 @@ import pytest
 
 from engines.errors import DeviceError, UsageError
 from realtime.sinks import v4l2
+from realtime.v4l2_asked import Capabilities
 from tests.realtime.sinks.loopback import FakeKernel, LoopbackDevice, make_sysfs
 
 
@@ -30,7 +31,7 @@ def test_a_device_tells_its_state(old):
     device = LoopbackDevice(old=old, card="Käfer 🎥", size=(640, 360))
     kernel = FakeKernel(video1=device)
     look = v4l2.Device("/dev/video1", kernel)
-    assert look.capabilities() == v4l2.Capabilities("v4l2 loopback", "Käfer 🎥", capture=False, output=True)
+    assert look.capabilities() == Capabilities("v4l2 loopback", "Käfer 🎥", capture=False, output=True)
     assert look.output_size() == (640, 360)
     device.write(None)
     caps = look.capabilities()

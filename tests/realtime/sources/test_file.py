@@ -173,25 +173,6 @@ def test_buffers_come_back(tmp_path):
     source.close()
 
 
-def test_it_loops(tmp_path):
-    source = VideoFileSource(write(tmp_path / "a.mp4", numbered(3)), ManualClock(), loop=True)
-    source.open()
-    frames = [source.read() for _ in range(8)]
-    assert [decode_number(frame.image) for frame in frames] == [0, 1, 2, 0, 1, 2, 0, 1]
-    assert [frame.seq for frame in frames] == list(range(8))
-    source.close()
-
-
-def test_a_loop_ends_when_the_file_is_gone(tmp_path, caplog):
-    path = write(tmp_path / "a.mp4", numbered(2))
-    source = VideoFileSource(path, ManualClock(), loop=True)
-    source.open()
-    path.unlink()
-    assert [source.read() is not None for _ in range(4)] == [True, True, False, False]
-    assert "a.mp4" in caplog.text
-    source.close()
-
-
 def test_opened_again_it_begins_again(tmp_path):
     source = VideoFileSource(write(tmp_path / "a.mp4", numbered(3)), ManualClock())
     source.close()

@@ -58,10 +58,10 @@ def test_cameras(made, spec, which):
     ],
 )  # fmt: skip
 def test_paths_are_taken_as_they_are(made, path):
-    assert make(f"file:{path}", loop=True) == "file"
+    assert make(f"file:{path}") == "file"
     (given, _clock), named = made["file"]
     assert given == Path(path)
-    assert named == {"loop": True, "size": (640, 360), "still_fps": 24.0}
+    assert named == {"size": (640, 360), "still_fps": 24.0}
     assert make(f"portrait:{path}") == "portrait"
     assert made["portrait"][0][0] == Path(path)
 

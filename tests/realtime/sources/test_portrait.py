@@ -12,9 +12,10 @@ import cv2
 import numpy as np
 import pytest
 
+from engines.analysis.align import five_points
 from engines.analysis.detect import Detector
 from engines.analysis.landmarks import LandmarkNetwork, region_of_detection
-from engines.analysis.topology import LEFT_EYE_RINGS, RIGHT_EYE_RINGS, canonical, five_points
+from engines.analysis.topology import LEFT_EYE_RINGS, RIGHT_EYE_RINGS, canonical
 from engines.errors import PhotoError, UsageError
 from engines.portrait.fields import FIELDS
 from engines.portrait.state import HeadState

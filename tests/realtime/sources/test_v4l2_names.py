@@ -11,10 +11,10 @@ from realtime.sources.v4l2_names import (
     ENUM_FMT,
     ENUM_FRAMEINTERVALS,
     ENUM_FRAMESIZES,
-    QUERYCAP,
     CameraFormat,
     v4l2_cameras,
 )
+from realtime.v4l2_asked import QUERYCAP
 
 CAPTURE, OUTPUT, METADATA, DEVICE_CAPS = 1, 2, 0x00800000, 0x80000000
 

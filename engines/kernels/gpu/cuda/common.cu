@@ -84,10 +84,9 @@ struct Texture {
     }
 };
 
-// A bilinear sample of something with four channels, at least two by two. It lies at most a hair before the last texel,
-// as 16.16 fixed point has it, so that there is a right and a lower neighbour.
-template <class Texels>
-__device__ __forceinline__ void sample(float* out, const Texels& from, float u, float v) {
+// A bilinear sample of a texture of at least two by two. It lies at most a hair before the last texel, as 16.16 fixed
+// point has it, so that there is a right and a lower neighbour.
+__device__ __forceinline__ void sample(float* out, const Texture& from, float u, float v) {
     const float hair = 1.0f / 65536.0f;
     u = bounded(u, 0.0f, (float)(from.width - 1) - hair);
     v = bounded(v, 0.0f, (float)(from.height - 1) - hair);

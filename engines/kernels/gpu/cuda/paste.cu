@@ -1,56 +1,42 @@
 // Paste-back: what a network made, laid over the face it was made for. The steps of paste.py, for several faces at once:
-// `bake` matches the colours and `paste` blends; `paste_faces` does both in one, without a texture in between.
+// `bake` matches the colours and `paste` blends.
 
-// Faces that a network made, and what becomes of them: values of three channels in any layout, and masks.
+// Textures of three channels and opacity, whole levels. faces: what a network made, in any layout; block: values along a
+// side that become one texel; match: six a face, factors of three channels that bring them to levels, and what is added
+// then; faults: one a face, set to 1 where it holds what is no number, or infinite; never set back.
 template <class Real>
-struct Made {
-    const Real* faces;
-    int columns, rows;
-    Layout layout;
-    const float* masks;
-    int block;           // Values along a side that become one texel.
-    const float* match;  // Six a face: factors of three channels that bring them to levels, and what is added then.
-    int* faults;         // One a face, set to 1 where it holds what is no number, or infinite; never set back.
-};
-
-// One of them, as a texture of `width` by `height` texels.
-template <class Real>
-struct MadeFace {
-    const Made<Real>& all;
-    int face, width, height;
-
-    __device__ __forceinline__ MadeFace(const Made<Real>& made, int number)
-        : all(made), face(number), width(made.columns / made.block), height(made.rows / made.block) {}
-
-    // A texel: three channels and the opacity, whole levels.
-    __device__ __forceinline__ void read(float* out, int x, int y) const {
-        const float* mask = all.masks + (long long)face * all.columns * all.rows;
-        const float* match = all.match + 6 * face;
-        float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        for (int j = y * all.block; j < (y + 1) * all.block; j++)
-            for (int i = x * all.block; i < (x + 1) * all.block; i++) {
-                const Real* pixel = all.faces + all.layout.place(face, i, j);
-                for (int k = 0; k < 3; k++) sums[k] += get(pixel + k * all.layout.channel);
-                sums[3] += mask[(long long)j * all.columns + i];
-            }
-        float total = sums[0] + sums[1] + sums[2] + sums[3], share = 1.0f / (float)(all.block * all.block);
-        for (int k = 0; k < 3; k++) out[k] = (float)to_byte(sums[k] * share * match[k] + match[3 + k]);
-        out[3] = (float)to_byte(bounded(sums[3] * share, 0.0f, 1.0f) * 255.0f);
-        // Less itself, what is no number or infinite is no nought.
-        if (total - total != 0.0f) all.faults[face] = 1;
-    }
-};
-
-template <class Real>
-__device__ __forceinline__ void bake(const Made<Real>& made, byte* __restrict__ textures) {
-    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
-    MadeFace<Real> face(made, blockIdx.z);
-    if (x >= face.width || y >= face.height) return;
-    float texel[4];
-    face.read(texel, x, y);
-    byte* place = textures + 4 * (((long long)face.face * face.height + y) * face.width + x);
-    for (int k = 0; k < 4; k++) place[k] = (byte)(int)texel[k];
+__device__ __forceinline__ void bake(const Real* __restrict__ faces, int columns, int rows, Layout layout,
+                                     const float* __restrict__ masks, int block, const float* __restrict__ match,
+                                     int* __restrict__ faults, byte* __restrict__ textures) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y, face = blockIdx.z;
+    int width = columns / block, height = rows / block;
+    if (x >= width || y >= height) return;
+    const float *mask = masks + (long long)face * columns * rows, *mine = match + 6 * face;
+    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int j = y * block; j < (y + 1) * block; j++)
+        for (int i = x * block; i < (x + 1) * block; i++) {
+            const Real* pixel = faces + layout.place(face, i, j);
+            for (int k = 0; k < 3; k++) sums[k] += get(pixel + k * layout.channel);
+            sums[3] += mask[(long long)j * columns + i];
+        }
+    float total = sums[0] + sums[1] + sums[2] + sums[3], share = 1.0f / (float)(block * block);
+    byte* texel = textures + 4 * (((long long)face * height + y) * width + x);
+    for (int k = 0; k < 3; k++) texel[k] = to_byte(sums[k] * share * mine[k] + mine[3 + k]);
+    texel[3] = to_byte(bounded(sums[3] * share, 0.0f, 1.0f) * 255.0f);
+    // Less itself, what is no number or infinite is no nought.
+    if (total - total != 0.0f) faults[face] = 1;
 }
+
+#define BAKE(NAME, REAL)                                                                                              \
+    extern "C" __global__ void NAME(const REAL* __restrict__ faces, int columns, int rows, LAYOUT,                    \
+                                    const float* __restrict__ masks, int block, const float* __restrict__ match,      \
+                                    int* __restrict__ faults, byte* __restrict__ textures) {                          \
+        Layout layout = LAYOUT_GIVEN;                                                                                 \
+        bake<REAL>(faces, columns, rows, layout, masks, block, match, faults, textures);                              \
+    }
+
+BAKE(bake_float, float)
+BAKE(bake_half, half_t)
 
 // Where a pixel of the frame lies in a texture; false outside of it, and for a matrix that is no map at all.
 __device__ __forceinline__ bool place_in(const double* __restrict__ affine, int px, int py, int columns, int rows,
@@ -65,8 +51,7 @@ __device__ __forceinline__ bool place_in(const double* __restrict__ affine, int 
 }
 
 // Lays a face over one pixel of the frame. A region is the left, top, right and bottom of what may be painted.
-template <class Texels>
-__device__ __forceinline__ void paste_pixel(byte* __restrict__ place, const Texels& face, int px, int py,
+__device__ __forceinline__ void paste_pixel(byte* __restrict__ place, const Texture& face, int px, int py,
                                             const double* __restrict__ affine, const int* __restrict__ region) {
     float u, v, lit[4], pixel[3];
     if (px < region[0] || py < region[1] || px >= region[2] || py >= region[3]) return;
@@ -89,34 +74,3 @@ extern "C" __global__ void paste(byte* __restrict__ image, int width, int height
         paste_pixel(image + (long long)py * row + 3 * px, texture, px, py, affines + 6 * face, regions + 4 * face);
     }
 }
-
-template <class Real>
-__device__ __forceinline__ void paste_made(byte* __restrict__ image, int width, int height, int row,
-                                           const Made<Real>& made, const double* __restrict__ affines,
-                                           const int* __restrict__ regions, int count) {
-    int px = blockIdx.x * blockDim.x + threadIdx.x, py = blockIdx.y * blockDim.y + threadIdx.y;
-    if (px >= width || py >= height) return;
-    for (int face = 0; face < count; face++) {
-        MadeFace<Real> texture(made, face);
-        paste_pixel(image + (long long)py * row + 3 * px, texture, px, py, affines + 6 * face, regions + 4 * face);
-    }
-}
-
-#define FACES_KERNELS(BAKE, PASTE, REAL)                                                                              \
-    extern "C" __global__ void BAKE(const REAL* __restrict__ faces, int columns, int rows, LAYOUT,                    \
-                                    const float* __restrict__ masks, int block, const float* __restrict__ match,      \
-                                    int* __restrict__ faults, byte* __restrict__ textures) {                          \
-        Made<REAL> made = {faces, columns, rows, LAYOUT_GIVEN, masks, block, match, faults};                          \
-        bake(made, textures);                                                                                         \
-    }                                                                                                                 \
-    extern "C" __global__ void PASTE(byte* __restrict__ image, int width, int height, int row,                        \
-                                     const REAL* __restrict__ faces, int columns, int rows, LAYOUT,                   \
-                                     const float* __restrict__ masks, int block, const float* __restrict__ match,     \
-                                     int* __restrict__ faults, const double* __restrict__ affines,                    \
-                                     const int* __restrict__ regions, int count) {                                    \
-        Made<REAL> made = {faces, columns, rows, LAYOUT_GIVEN, masks, block, match, faults};                          \
-        paste_made(image, width, height, row, made, affines, regions, count);                                         \
-    }
-
-FACES_KERNELS(bake_float, paste_faces_float, float)
-FACES_KERNELS(bake_half, paste_faces_half, half_t)
