@@ -23,6 +23,7 @@ from engines.analysis.topology import (
 )
 from engines.faces import Floats, Patch
 from engines.kernels import cpu
+from engines.swap.mesh.ramp import away, smoothstep
 
 _LIGHT_REACH: Final = 5.0
 """How far brightness is averaged over the face, in centimetres of the canonical face (15.5 wide). It is the room's
@@ -34,6 +35,13 @@ _LUMA: Final = np.array([[0.114], [0.587], [0.299]], np.float32)
 _GRID: Final = 64
 _DARKEST: Final = 0.02
 _LIMIT: Final = 4.0
+_COMPLEXION: Final = 0.5
+"""Part of the difference in brightness between both faces that is taken for a fairer or darker skin, and stays the
+photo's; the rest is the room's light."""
+_MOST_COMPLEXION: Final = 0.05
+"""The most of it (logarithm): a dark room is darker by far more, and the new face must not shine in it."""
+_COMPLEXION_FALL: Final = 2.5
+"""From how far inside the rim on it stays, cm, so that face and neck meet without a seam."""
 _LIGHT_SPREAD: Final = 0.9
 """How far plain skin may be from the usual brightness of the face (logarithm): one-sided light is not hair."""
 _TINT_SPREAD: Final = 0.35
@@ -58,6 +66,7 @@ class Light:
         self._skin = np.flatnonzero(plain_skin())
         self._light, self._tint = _weights(_LIGHT_REACH), _weights(_TINT_REACH)
         self._grid = np.empty((_GRID, _GRID, 3), np.float32)
+        self._inside = smoothstep(away(OVAL) / _COMPLEXION_FALL)
         # Three colours of the live face, three of the photo, and the weight itself.
         self._near = np.empty((7, len(self._skin)), np.float32)
         self._broad = np.empty((7, POINTS), np.float32)
@@ -99,6 +108,22 @@ class Light:
         tint = self._ratio(self._tint)
         gain = tint * ((_LUMA * self._ratio(self._light)).sum(0) / (_LUMA * tint).sum(0))
         return np.asarray(np.clip(gain.T, 1 / _LIMIT, _LIMIT), np.float32)
+
+    def fairer(self, gain: Floats) -> float:
+        """How much fairer the photo's skin is thought to be than the live one, in a light that asks for some gain.
+
+        Args:
+            gain: (468, 3) float32, as :meth:`gain` gives it.
+
+        Returns:
+            A logarithm, below nought for darker: what :meth:`of_own` wants.
+        """
+        level = float(np.log(gain[self._skin].mean(0) @ _LUMA)[0])
+        return min(max(-_COMPLEXION * level, -_MOST_COMPLEXION), _MOST_COMPLEXION)
+
+    def of_own(self, gain: Floats, fairer: float) -> Floats:
+        """The gain that leaves the skin its own complexion, but for the rim."""
+        return np.asarray(gain * np.exp(np.float32(fairer) * self._inside), np.float32)
 
     def _ratio(self, weights: Floats) -> Floats:
         """(3, 468) float32: the live face's colours over those of the photo."""

@@ -35,6 +35,8 @@ _EDGE_ON: Final = (0.02, 0.30)
 """Skin that looks at the camera less than this (cosine) fades out towards the first number."""
 _FOLLOW: Final = 0.4
 """How fast gains follow the light: part of the way per frame."""
+_COMPLEXION: Final = 15
+"""Frames over which it is learnt how fair the photo's skin is beside the live one."""
 _COVERS: Final = 0.3
 """Part of the face that must be painted, of what is painted on one that looks straight at the camera. A profile has
 about a half."""
@@ -91,6 +93,9 @@ class _Person:
     proportions: Proportions
     lids: Lids = field(default_factory=Lids)
     gain: Floats | None = None
+    fairer: float = 0.0
+    lit: int = 0
+    """In how many frames its complexion was looked at."""
     eyes: list[Floats | None] = field(default_factory=lambda: [None, None])
     face: Acquaintance = field(default_factory=Acquaintance)
 
@@ -234,10 +239,14 @@ class MeshSwapper:
         """Gains of this frame, following those of the frame before, so that sensor noise does not flicker."""
         live = self._light.of_patch(face.patch, face.points)
         gain = self._light.gain(live, self._photo_light, known)
+        if person.lit < _COMPLEXION:
+            # Then it stays: light changes, skin does not.
+            person.lit += 1
+            person.fairer += (self._light.fairer(gain) - person.fairer) / person.lit
         if person.gain is not None:
             gain = person.gain + np.float32(_FOLLOW) * (gain - person.gain)
         person.gain = gain
-        return gain
+        return self._light.of_own(gain, person.fairer)
 
 
 def _photo_light(texture: Texture) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from engines.analysis.topology import (
     canonical,
 )
 from engines.faces import Array, Floats
-from engines.swap.mesh.ramp import smoothstep
+from engines.swap.mesh.ramp import away, smoothstep
 
 _FALL: Final = 1.2
 """Over this distance from the rim of the oval inwards (cm of the canonical face) the offset grows to its whole."""
@@ -131,24 +131,14 @@ def mean_shape(photos: Sequence[Floats]) -> Floats:
     return np.asarray(np.mean([align(points)[0] for points in photos], axis=0), np.float32)
 
 
-@cache
-def _away(vertices: tuple[int, ...]) -> Floats:
-    """(468, 1) float32: how far each vertex of the canonical face is from the nearest of some, cm."""
-    points = canonical()
-    apart = np.linalg.norm(points[:, None] - points[list(vertices)][None], axis=2)
-    away = np.asarray(apart.min(1)[:, None], np.float32)
-    away.flags.writeable = False
-    return away
-
-
 def _freedom() -> Floats:
     """(468, 1) float32: how much of the offset each vertex may take; none on the oval, where the live head ends."""
-    return smoothstep(_away(OVAL) / _FALL)
+    return smoothstep(away(OVAL) / _FALL)
 
 
 def _around(vertices: tuple[int, ...], reach: float) -> Floats:
     """(468, 1) float32: 1 on some vertices, fading out around them."""
-    return smoothstep(1 - _away(vertices) / reach)
+    return smoothstep(1 - away(vertices) / reach)
 
 
 def _regional() -> tuple[Floats, Floats]:
@@ -216,7 +206,7 @@ class Proportions:
         self._photo = align(photo)[0]
         free = _freedom()
         if fixed:
-            free = free * np.clip(_away(tuple(fixed)) / _FIXED_FALL, 0, 1)
+            free = free * np.clip(away(tuple(fixed)) / _FIXED_FALL, 0, 1)
         share, livelier = _regional()
         self._weight = free * np.minimum(share * np.float32(strength / _DEFAULT), 1)
         self._emphasis = free * livelier * np.float32(min(strength / _DEFAULT, 1))

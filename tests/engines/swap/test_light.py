@@ -101,3 +101,15 @@ def test_sample_takes_the_nearest():
     image = np.arange(12, dtype=np.float32).reshape(3, 4, 1)
     places = np.float32([[0.5, 0.5], [3.9, 0.1], [1.2, 2.7], [-4, 9], [99, -1]])
     assert sample(image, places)[:, 0].tolist() == [0, 3, 9, 8, 3]
+
+
+def test_a_fairer_photo_stays_a_little_fairer_but_at_the_rim():
+    light = Light()
+    even = np.ones((POINTS, 3), np.float32)
+    for level in (0.2, 0.8, 1.0, 1.02, 3.0):
+        fairer = light.fairer(level * even)
+        # A photo that has to be darkened is a fairer one.
+        assert fairer == pytest.approx(np.clip(-0.5 * np.log(level), -0.05, 0.05), abs=1e-4)
+        gain = light.of_own(level * even, fairer)
+        np.testing.assert_allclose(gain[list(OVAL)], level, rtol=1e-5)
+        assert gain[1] == pytest.approx(level * np.exp(fairer), rel=1e-3)
