@@ -1,20 +1,14 @@
-"""Files named by a user, opened so that nothing they may turn out to be can hang or surprise us; tables of our own."""
+"""Files named by a user, opened so that nothing they may turn out to be can hang or surprise us."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import os
 import stat
-from collections.abc import Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Final
 
 from engines.errors import UsageError
-
-_LARGEST_TABLE: Final = 1 << 20
 
 
 def quoted(path: Path) -> str:
@@ -83,44 +77,3 @@ def sha256_of(path: Path) -> str:
             raise UsageError(
                 f"{quoted(path)} cannot be read: {error.strerror or error}.", "Check the disk."
             ) from error
-
-
-def read_table(path: Path) -> dict[str, Any]:
-    """A table of a JSON file.
-
-    Raises:
-        ValueError: It is no table, or too large to be one of ours.
-        UsageError: It cannot be read.
-    """
-    with open_regular(path, "a list") as file:
-        data = file.read(_LARGEST_TABLE + 1)
-    if len(data) > _LARGEST_TABLE:
-        raise ValueError("it is too large")
-    table = json.loads(data)
-    if not isinstance(table, dict):
-        raise ValueError("it is no table")
-    return table
-
-
-def write_table(path: Path, table: Mapping[str, Any], fix: str) -> None:
-    """Writes JSON so that a reader sees the old file or the new one, never a part.
-
-    Args:
-        path: The file.
-        table: What to write.
-        fix: What to do where it cannot be written.
-
-    Raises:
-        UsageError: It cannot be written.
-    """
-    part = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(table, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise UsageError(f"{quoted(path)} cannot be written: {error.strerror or error}.", fix) from error

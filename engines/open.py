@@ -19,7 +19,7 @@ from engines.kernels.gpu.card import Card, load_cupy
 from engines.restore.choice import RestoreChoice
 from engines.restore.kinds import make_restorer
 from engines.runtime.device import CPU, Device
-from engines.shipped import SHIPPED, SWAPPERS, paints_all, runs_on
+from engines.shipped import SHIPPED, SWAPPERS
 from engines.swap.base import AnySwapper
 from engines.swap.cast import Cast
 from engines.swap.masks.choice import MaskChoice
@@ -33,7 +33,6 @@ from engines.swap.neural.neural import NeuralOptions, NeuralSwapper
 from engines.swap.portrait import PortraitOptions, PortraitSwapper
 
 __all__ = [
-    "SWAPPERS",
     "Looks",
     "NeuralOptions",
     "PortraitOptions",
@@ -41,10 +40,8 @@ __all__ = [
     "landmarks_of",
     "open_cast",
     "open_swapper",
-    "paints_all",
     "prepare_faces",
     "read_faces",
-    "runs_on",
 ]
 
 log = logging.getLogger(__name__)
@@ -81,8 +78,19 @@ class Wanted:
     models: Path | None = None
 
 
-Maker = Callable[[Wanted, Sequence[Sequence[Path]], ReadFaces, GpuEasel | None], AnySwapper]
-"""Makes an engine for the photos of each person; on a GPU where that is given."""
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What an engine that ships with the program is made by; what is known of it before is in :mod:`engines.shipped`.
+
+    Attributes:
+        make: Makes it for the photos of each person; on a GPU where that is given.
+        landmarks: How many it needs at least to do well.
+        prepare: Works out of photos of one person what it will need of them, and keeps it with them.
+    """
+
+    make: Callable[[Wanted, Sequence[Sequence[Path]], ReadFaces, GpuEasel | None], AnySwapper]
+    landmarks: int = POINTS
+    prepare: Callable[..., object] = lambda *faces: None
 
 
 def _meshes(
@@ -107,9 +115,10 @@ def _portrait(
     return PortraitSwapper(read(people[0], wanted.landmarks)[0], wanted.portrait)
 
 
-_MAKERS: Final[Mapping[str, Maker]] = MappingProxyType(
-    {MeshSwapper.name: _meshes, PortraitSwapper.name: _portrait}
-)
+_PARTS: Final[Mapping[str, _Parts]] = MappingProxyType({
+    MeshSwapper.name: _Parts(_meshes, prepare=laid_out),
+    PortraitSwapper.name: _Parts(_portrait, PortraitSwapper.landmarks),
+})  # fmt: skip
 """Of every engine that ships with the program."""
 
 
@@ -142,7 +151,7 @@ def easel_for(
 
 def landmarks_of(engine: str) -> int:
     """How many landmarks an engine needs at least to do well."""
-    return PortraitSwapper.landmarks if engine == PortraitSwapper.name else POINTS
+    return _PARTS[engine].landmarks if engine in _PARTS else POINTS
 
 
 def open_swapper(
@@ -185,8 +194,8 @@ def open_cast(
     """
     read = read or read_faces
     gpu = easel if isinstance(easel, GpuEasel) else None
-    make = _MAKERS.get(wanted.engine)
-    if make is not None:
+    parts = _PARTS.get(wanted.engine)
+    if parts is not None:
         if gpu and not SHIPPED[wanted.engine].on_gpu:
             raise EngineError(f"The engine {wanted.engine} runs on the CPU only.", "Use --device cpu.")
         if wanted.device.kind != "cpu" and not gpu:
@@ -194,7 +203,7 @@ def open_cast(
                 f"The engine {wanted.engine} was to run on {wanted.device.name}, and pictures are painted on the CPU.",
                 "Use --device cpu.",
             )
-        return make(wanted, people, read, gpu)
+        return parts.make(wanted, people, read, gpu)
     store = Store(wanted.models or default_folder())
     if not is_file_name(wanted.engine) and wanted.engine not in store.catalogue.entries:
         raise EngineError(
@@ -218,8 +227,8 @@ def prepare_faces(engine: str, faces: Sequence[SourceFace]) -> None:
         engine: Its name; those that keep nothing do nothing.
         faces: Photos of one person; at least one.
     """
-    if engine == MeshSwapper.name:
-        laid_out(*faces)
+    if engine in _PARTS:
+        _PARTS[engine].prepare(*faces)
 
 
 def _completed(wanted: Wanted, generator: Generator, store: Store) -> NeuralOptions:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from engines.errors import UsageError
-from engines.files import open_regular, read_table, sha256_of, write_table
+from engines.files import open_regular, sha256_of
+from engines.tables import read_table, write_table
 
 _SEEN_FILE: Final = ".seen.json"
 _SUM: Final = re.compile(r"[0-9a-f]{64}")

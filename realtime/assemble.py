@@ -15,7 +15,6 @@ from engines.catalogue.store import Store, default_folder
 from engines.errors import UsageError
 from engines.kernels.canvas import Easel
 from engines.open import (
-    SWAPPERS,
     Looks,
     NeuralOptions,
     PortraitOptions,
@@ -23,12 +22,11 @@ from engines.open import (
     easel_for,
     landmarks_of,
     open_cast,
-    paints_all,
     read_faces,
-    runs_on,
 )
 from engines.restore.choice import read_restore
 from engines.runtime.device import Device, choose_device
+from engines.shipped import SWAPPERS, paints_all, runs_on
 from engines.swap.base import AnySwapper, Progress
 from engines.swap.masks.choice import read_masks
 from engines.swap.neural.neural import Colour

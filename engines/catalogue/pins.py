@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from engines.errors import UsageError
-from engines.files import quoted, read_table, write_table
+from engines.files import quoted
+from engines.tables import read_table, write_table
 
 LOCK_FILE: Final = "models.lock.json"
 _SUM: Final = re.compile(r"[0-9a-f]{64}")

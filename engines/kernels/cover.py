@@ -9,8 +9,8 @@ from numba import njit
 
 from engines.faces import Array, Floats
 
-_DARKEST = np.float32(0.04)
-"""Added before the logarithm: below this there is more noise than colour."""
+_DARKEST, _BRIGHTEST = np.float32(0.04), np.float32(100)
+"""Added before the logarithm: below this there is more noise than colour; and the most that is believed."""
 _HAIR = np.float32(0.8)
 """How much darker than the skin hair is, in spreads."""
 _SHADED = np.float32(0.5)
@@ -24,13 +24,19 @@ _njit = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 
 
 @_njit
+def _bounded(value):  # type: ignore[no-untyped-def]
+    """What is no number is nought, as the first of two that neither is the larger."""
+    return min(max(np.float32(0), value), _BRIGHTEST)
+
+
+@_njit
 def unwrap(patch, places, texels, corners, weights, out):  # type: ignore[no-untyped-def]
     """Lays a patch over the canonical face: lightness, redness and blueness, each a logarithm.
 
     A factor on all channels is a sum here, and so is one on a single channel: light comes off by subtraction.
 
     Args:
-        patch: (H, W, 3) float32 RGB, 0…1.
+        patch: (H, W, 3) float32 RGB, 0…1; whatever it holds, what comes out is finite.
         places: (V, 2) float32: where each vertex lies in the patch, pixels; finite.
         texels: (N,) int32: which texels of the face are looked at, row times width plus column.
         corners: (N, 3) int32: the triangle that each lies in.
@@ -53,9 +59,9 @@ def unwrap(patch, places, texels, corners, weights, out):  # type: ignore[no-unt
                 red += patch[i, j, 0]
                 green += patch[i, j, 1]
                 blue += patch[i, j, 2]
-        log_red = math.log(max(red * ninth, np.float32(0)) + _DARKEST)
-        log_green = math.log(max(green * ninth, np.float32(0)) + _DARKEST)
-        log_blue = math.log(max(blue * ninth, np.float32(0)) + _DARKEST)
+        log_red = math.log(_bounded(red * ninth) + _DARKEST)
+        log_green = math.log(_bounded(green * ninth) + _DARKEST)
+        log_blue = math.log(_bounded(blue * ninth) + _DARKEST)
         i, j = texels[n] // side, texels[n] % side
         out[i, j, 0] = (log_red + log_green + log_blue) / 3
         out[i, j, 1] = log_red - log_green

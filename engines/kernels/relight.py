@@ -8,7 +8,9 @@ from numba import njit
 from engines.faces import Array, Floats
 
 _ROUNDS = 3
+"""Steps of the fit at most; of another light three times as many."""
 _FIRM = 1e-3
+"""How firmly its level is held to that of the round before, in texels of the face."""
 _LEVEL_SLOPE, _COLOUR_SLOPE = 0.02, 0.3
 """How firmly the slopes of the light are held to what is usual, lightness and colour, in texels of the face."""
 _UNLIKE = np.float32(16)
@@ -76,7 +78,6 @@ def _fit(left, share, plane, place, weight, soft):  # type: ignore[no-untyped-de
             weight[n] = np.float32(1) / (np.float32(1) + weight[n] / _UNLIKE)
     else:
         for n in range(count):
-            # Whatever is no number explains nothing.
             part = np.float32(1) - weight[n] / _UNLIKE
             weight[n] = part * part if part > 0 else np.float32(0)
     (m00, m01, m02, m11, m12, m22), values = _sums(left, weight, place)

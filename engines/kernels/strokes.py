@@ -30,9 +30,11 @@ _CLEAR = np.array([0.05, 0.11], np.float32)
 _STRONG = np.array([0.3, 0.5], np.float32)
 """Contrast from which what lies well inside of a line is kept whatever it looks like."""
 _DARKEST = np.float32(0.04)
+"""Added to brightness before it is divided by: below this there is more noise than contrast."""
 _SOFT = np.array([0.15, 0.6], np.float32)
 """How far a pixel must be like the line rather than its sides to be kept a little, and wholly."""
 _WIDEST = np.float32(64)
+"""Half the width of the widest line, pixels of the picture, and how far it may lie beside where it was seen."""
 _NEAR = 2
 """Rays to either side whose lines lie as far from where they were seen."""
 
@@ -203,10 +205,8 @@ def matte(image, rays, parts, rings, back, corner, out):  # type: ignore[no-unty
             continue
         # A frame is as thick in one place as in another.
         half = np.partition(widths[:many], many // 2)[many // 2]
-        own, behind = (
-            np.partition(owns[:many], many // 2)[many // 2],
-            np.partition(behinds[:many], many // 2)[many // 2],
-        )
+        own = np.partition(owns[:many], many // 2)[many // 2]
+        behind = np.partition(behinds[:many], many // 2)[many // 2]
         for m in range(size if ring else size - 1):
             pair = (start + m, start + (m + 1) % size)
             if rays[pair[0], 3] <= 0 or rays[pair[1], 3] <= 0:
@@ -214,12 +214,8 @@ def matte(image, rays, parts, rings, back, corner, out):  # type: ignore[no-unty
             strongest = np.float32(0)
             for e in range(2):
                 n = pair[e]
-                beside, clear, weight, total = (
-                    np.float32(0),
-                    np.float32(0),
-                    np.float32(1e-3),
-                    np.float32(1e-3),
-                )
+                beside, clear = np.float32(0), np.float32(0)
+                weight, total = np.float32(1e-3), np.float32(1e-3)
                 for d in range(-_NEAR, _NEAR + 1):
                     o = n - start + d
                     o = start + (o % size if ring else min(max(o, 0), size - 1))

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from engines.catalogue.store import Store, default_folder
 from engines.errors import UsageError
-from engines.open import SWAPPERS
+from engines.shipped import SWAPPERS
 from engines.swap.base import AnySwapper
 from realtime.clock import Clock
 from realtime.control.desk import Desk, Nodes

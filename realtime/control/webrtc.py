@@ -178,13 +178,14 @@ class Peers:
         self, broadcast: Broadcast, offer: Offer, address: str, answered: asyncio.Future[str]
     ) -> None:
         """One peer, from its offer to its end."""
-        from aiortc import RTCConfiguration, RTCPeerConnection
-
         slot = Slot(asyncio.get_running_loop(), broadcast.whole_please)
-        peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         changed = asyncio.Event()
-        peer.on("connectionstatechange", changed.set)
+        peer: Any = None
         try:
+            from aiortc import RTCConfiguration, RTCPeerConnection
+
+            peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+            peer.on("connectionstatechange", changed.set)
             await _agree(peer, slot, offer, address, broadcast.whole_please)
             if not answered.done():
                 answered.set_result(peer.localDescription.sdp)
@@ -198,7 +199,8 @@ class Peers:
         finally:
             broadcast.leave(slot)
             answered.cancel()
-            await _bounded(peer.close(), _CLOSE_S)
+            if peer is not None:
+                await _bounded(peer.close(), _CLOSE_S)
 
     async def _until_gone(self, peer: Any, slot: Slot) -> None:
         """Returns once a peer hung up or says nothing more, or there is nothing more to see."""

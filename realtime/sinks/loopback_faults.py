@@ -8,7 +8,7 @@ from pathlib import Path
 from engines.errors import DeviceError
 from realtime.device_access import permission_fix
 from realtime.sinks import v4l2
-from realtime.v4l2_asked import DRIVER, Capabilities
+from realtime.v4l2_capability import DRIVER, Capabilities
 
 LOAD_MODULE = 'sudo modprobe v4l2loopback exclusive_caps=1 card_label="doppelcam"'
 RELOAD_MODULE = f"sudo modprobe -r v4l2loopback && {LOAD_MODULE}"

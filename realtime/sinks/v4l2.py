@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engines.errors import DeviceError, UsageError
-from realtime.v4l2_asked import SIZE, Capabilities, ask
+from realtime.v4l2_capability import SIZE, Capabilities, ask
 
 SYSFS = Path("/sys/class/video4linux")
 # struct v4l2_format holds pointers, so its size and the place of its union follow the machine's word.
@@ -77,7 +77,7 @@ class Device:
         self._capability = bytearray(SIZE)
 
     def capabilities(self) -> Capabilities:
-        """Asks what the device is now; see :func:`realtime.v4l2_asked.ask`.
+        """Asks what the device is now; see :func:`realtime.v4l2_capability.ask`.
 
         Raises:
             OSError: ``ENODEV`` when the device is gone.

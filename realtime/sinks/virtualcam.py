@@ -26,7 +26,7 @@ from realtime.sinks.loopback_faults import (
     not_permitted,
     open_device,
 )
-from realtime.v4l2_asked import DRIVER
+from realtime.v4l2_capability import DRIVER
 
 _OBS = "OBS Virtual Camera"
 _DEAF_FOR_NS = 1_000_000_000

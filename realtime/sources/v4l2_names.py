@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from realtime.v4l2_asked import SIZE, Capabilities, ask
+from realtime.v4l2_capability import SIZE, Capabilities, ask
 
 SYSFS: Final = Path("/sys/class/video4linux")
 DEV: Final = Path("/dev")

@@ -12,7 +12,6 @@ from contextlib import suppress
 
 from engines.analysis.networks import FindsFaces
 from engines.analysis.tiles import Look
-from engines.errors import EngineError
 from engines.faces import Detection, Image
 
 
@@ -39,9 +38,13 @@ class Later:
         self._look, self._seen, self._shape = lambda: glimpse.detect(detector), None, image.shape
 
     def take(self) -> None:
-        """Takes the look that waits, if one does. A failure is left to :meth:`found`, for the frame it belongs to."""
+        """Takes the look that waits, if one does.
+
+        A failure of any kind is left to :meth:`found`, for the frame it belongs to: that one is covered, while between
+        two frames nothing would catch it but the end of the session.
+        """
         if self._look is not None:
-            with suppress(EngineError):
+            with suppress(Exception):
                 self._seen = self._look()
                 self._look = None
 
@@ -52,7 +55,7 @@ class Later:
             image: The frame in which it is to count: in one of another size nobody was seen.
 
         Raises:
-            EngineError: The detector failed.
+            Exception: The detector failed, as it did.
         """
         look, seen = self._look, self._seen
         self.forget()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engines.errors import EngineError, PhotoError, UsageError
-from engines.open import SWAPPERS, Wanted, landmarks_of, open_swapper, paints_all, runs_on
+from engines.open import Wanted, landmarks_of, open_swapper
 from engines.runtime.device import Device
+from engines.shipped import SWAPPERS, paints_all, runs_on
 from engines.swap.base import PaintsAll
 from tests.engines.scenes import ASSETS, face_in, portrait
 

@@ -36,12 +36,12 @@ class SeesRed(Part):
 
     def __init__(self, world, name, reaches=True):
         super().__init__(world, name)
-        self.reaches, self.pictures, self.fails = reaches, [], False
+        self.reaches, self.pictures, self.fails = reaches, [], None
 
     def detect(self, image):
         self.pictures.append(image)
-        if self.fails:
-            raise EngineError("The detector failed.")
+        if self.fails is not None:
+            raise self.fails
         count, _, stats, centres = cv2.connectedComponentsWithStats(
             np.uint8((image[..., 2] > 180) & (image[..., 1] < 60))
         )
@@ -198,18 +198,22 @@ def test_frames_of_another_size_know_nothing_of_it():
         run.step(size)
 
 
-def test_a_detector_that_fails_fails_in_a_frame_and_not_between_two():
+@pytest.mark.parametrize("kind", [EngineError, RuntimeError, cv2.error, MemoryError])
+def test_a_detector_that_fails_fails_in_a_frame_and_not_between_two(kind):
     """There it is counted, the frame is covered, and the session goes on."""
     run = Run(every=2)
     run.step()
     for one in run.detectors:
-        one.fails = True
+        one.fails = kind("The detector failed.")
+    run.looks_on = False
     run.step()
-    with pytest.raises(EngineError, match="detector failed"):
-        for _ in range(3):
-            run.step()
+    assert run.tracker._finder._later
+    run.tracker.look_on()
+    with pytest.raises(kind, match="detector failed"):
+        run.step()
+    run.looks_on = True
     for one in run.detectors:
-        one.fails = False
+        one.fails = None
     assert [run.step() for _ in range(4)] == [1] * 4
 
 

@@ -16,7 +16,7 @@ from realtime.clock import SystemClock
 from realtime.sinks import v4l2
 from realtime.sinks.virtualcam import list_virtual_cameras
 from realtime.sources.camera import CameraSource
-from realtime.v4l2_asked import DRIVER
+from realtime.v4l2_capability import DRIVER
 from tests.vm import rig
 
 BARS = rig.bars(rig.SMALL)

@@ -11,8 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from engines.faces import Array, Face, Floats, Image
-from engines.open import open_swapper, runs_on
+from engines.open import open_swapper
 from engines.runtime.device import choose_device
+from engines.shipped import runs_on
 from realtime.assemble import wanted
 from realtime.choosing.select import Choice, Selector
 from realtime.settings.config import Config

@@ -15,40 +15,23 @@ and what was before it moves with it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Final
 
 import cv2
 import numpy as np
 
-from engines.analysis.topology import (
-    LEFT_BROW,
-    LEFT_EYE_RINGS,
-    LIPS_OUTER,
-    POINTS,
-    RIGHT_BROW,
-    RIGHT_EYE_RINGS,
-    canonical_uv,
-    triangles,
-)
+from engines.analysis.topology import POINTS, triangles
 from engines.faces import Array, Floats, Image, Patch
 from engines.kernels import blobs, cpu, edges
 from engines.kernels import cover as kernels
 from engines.kernels import relight as light
 from engines.kernels.canvas import Window
 from engines.swap.mesh.spectacles import Spectacles, Worn
+from engines.swap.mesh.zones import SIDE, zones
 
-SIDE: Final = 64
-_MARGIN: Final = 2
 _SETTLED: Final = 15
 """Frames after which a face is known well enough to say what is before it."""
 _FOLLOW: Final = 1 / 300
-_SPREAD: Final = np.array([0.13, 0.045, 0.06], np.float32)
-"""How far lightness, redness and blueness (logarithms) of a face are off at least from one frame to another."""
-_MOUTH_SPREAD: Final = np.array([0.35, 0.10, 0.10], np.float32)
-_EYE_SPREAD: Final = np.array([0.15, 0.03, 0.05], np.float32)
-_RIM_SPREAD: Final = np.array([0.10, 0.04, 0.04], np.float32)
-"""How much more near the mouth, which moves; near lids and brows; and at the oval, where the mesh ends."""
 _SPREADS: Final = np.array([[0.45, 0.09, 0.12], [0.10, 0.035, 0.045]], np.float32)
 """How far a face's skin is off from its own mean, lightness widely and colour little; and how far a face at rest is
 from what is usual: where the mouth is hidden nobody sees it grimace."""
@@ -159,46 +142,16 @@ class Covers:
 
     def __init__(self, spectacles: bool = True) -> None:
         self._spectacles = Spectacles() if spectacles else None
-        self._uv, self._texels, self._corners, self._weights = _texels()
-        self._some, *rest = (each[::_FEW].copy() for each in (self._texels, self._corners, self._weights))
-        self._some_corners, self._some_weights = rest
-        self._face = np.zeros((SIDE, SIDE), np.float32)
-        self._face.reshape(-1)[self._texels] = 1
-        depth = cv2.distanceTransform(self._face.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-        rows = np.arange(SIDE, dtype=np.float32)[:, None]
-        rim = np.clip(1 - depth / 5, 0, 1)
-        mouth = self._around(LIPS_OUTER, 10)
-        eyes = np.maximum(
-            self._around((*RIGHT_EYE_RINGS[1], *RIGHT_BROW), 4),
-            self._around((*LEFT_EYE_RINGS[1], *LEFT_BROW), 4),
-        )
-        zones = ((mouth, _MOUTH_SPREAD), (eyes, _EYE_SPREAD), (rim, _RIM_SPREAD))
-        spread = _SPREAD + sum(zone[:, :, None] * more for zone, more in zones)
-        self._variance = np.asarray(spread**2, np.float32)
-        self._lips_zone = np.flatnonzero(
-            (self._around(LIPS_OUTER, 9) > 0).reshape(-1) & (self._face.reshape(-1) > 0)
-        )
-        ring = (self._around(LIPS_OUTER, 14) > 0) & (mouth < 0.8) & (depth > 3)
-        self._ring = np.flatnonzero(ring.reshape(-1))
-        self._plain = np.flatnonzero(
-            ((depth > 6) & (mouth < 0.5) & (eyes <= 0) & (rows < self._uv[4, 1])).reshape(-1)
-        )
-        at = np.clip(np.rint(self._uv).astype(int), 0, SIDE - 1)
-        self._at = at[:, 1] * SIDE + at[:, 0]
-        self._lips_near = np.flatnonzero((mouth > 0.6).reshape(-1))
-        self._lips = np.flatnonzero((mouth >= 1).reshape(-1))
-        # From the tip of the nose downwards.
-        self._lower = np.clip((rows - self._uv[4, 1]) / 4 + 1, 0, 1) * self._face
-        brows = self._uv[[*RIGHT_BROW, *LEFT_BROW], 1].min()
-        forehead = np.clip((brows - rows) / 3, 0, 1) * self._face
-        self._zones = np.ascontiguousarray(np.stack([mouth, self._lower, forehead]), np.float32)
+        self._zones = zones()
+        looked_at = (self._zones.texels, self._zones.corners, self._zones.weights)
+        self._some, self._some_corners, self._some_weights = (each[::_FEW].copy() for each in looked_at)
         self._share = np.ones((SIDE, 3 * SIDE), np.float32)
         room = np.zeros((7, SIDE, SIDE, 3), np.float32)
         self._seen, self._left, self._off, self._now, self._sum, self._square, self._between = room
-        face = np.ascontiguousarray(np.repeat(self._face[:, :, None], 3, 2))
+        face = np.ascontiguousarray(np.repeat(self._zones.face[:, :, None], 3, 2))
         self._share = self._smoothed(face, np.empty_like(face)).reshape(SIDE, -1) + np.float32(1e-3)
         self._unusual, self._foreign, self._evidence, self._amount = np.zeros((4, SIDE, SIDE), np.float32)
-        self._fitting = np.empty((9, len(self._texels)), np.float32)
+        self._fitting = np.empty((9, len(self._zones.texels)), np.float32)
         self._drawn: Image = np.empty((0, 0, 3), np.uint8)
         self._work = np.empty(0, np.float32)
         self._painted = np.full((SIDE, SIDE, 4), 255, np.uint8)
@@ -241,35 +194,36 @@ class Covers:
         if not known.settled or known.rested >= _RESTS:
             return False
         kernels.unwrap(patch.image, places, self._some, self._some_corners, self._some_weights, self._seen)
-        changed = kernels.changes(self._seen, known.seen, self._variance, self._some, _CHANGED)
+        changed = kernels.changes(self._seen, known.seen, self._zones.variance, self._some, _CHANGED)
         return bool(changed < _CHANGES)
 
     def _look(self, patch: Patch, places: Floats, known: Acquaintance) -> Cover | None:
         """Looks anew, and learns."""
-        kernels.unwrap(patch.image, places, self._texels, self._corners, self._weights, self._seen)
+        face = self._zones
+        kernels.unwrap(patch.image, places, face.texels, face.corners, face.weights, self._seen)
         if known.frames == 0:
             known.usual[:] = self._seen
         share = light.relight(
-            self._seen, known.usual, known.varies, self._variance, self._texels, known.plane, self._fitting,
+            self._seen, known.usual, known.varies, face.variance, face.texels, known.plane, self._fitting,
             self._left, self._square,
         )  # fmt: skip
         off = self._smoothed(self._left, self._off)
         now = self._smoothed(np.add(self._left, known.usual, out=self._sum), self._now)
         redness = self._read_lips(known)
         if known.frames % _REST == 0:
-            kernels.medians(known.usual.reshape(-1, 3), self._plain, known.skin)
+            kernels.medians(known.usual.reshape(-1, 3), face.plain, known.skin)
         before = known.skin
         if known.hidden:
             before = np.empty(3, np.float32)
-            kernels.medians(now.reshape(-1, 3), self._lips, before)
+            kernels.medians(now.reshape(-1, 3), face.lips, before)
         kernels.weigh_up(
-            known.usual, off, now, self._square, self._texels, self._zones, known.skin, before, _SPREADS,
+            known.usual, off, now, self._square, face.texels, face.soft, known.skin, before, _SPREADS,
             np.array([known.hidden, redness < _NO_LIPS]), self._unusual, self._foreign, self._evidence,
         )  # fmt: skip
         known.there[:] = 0
         # Where hardly anything is as it was, the face stays swapped, and nothing is learnt from it.
         if known.frames >= _SETTLED and share >= _LEAST:
-            blobs.seek(self._evidence, known.level, self._texels, _BARS, _COUNTS, known.there)
+            blobs.seek(self._evidence, known.level, face.texels, _BARS, _COUNTS, known.there)
         some = blobs.follow(known.level, known.there, _RATES, _SOFT, self._amount)
         if share >= _LEAST:
             self._learn(known, off)
@@ -296,7 +250,7 @@ class Covers:
     def bare(self, known: Acquaintance) -> Floats:
         """(468,) float32: 1 for vertices that nothing was seen before or near in the last frame."""
         near = cv2.dilate(known.there, np.ones((5, 5), np.uint8))
-        return np.asarray(1 - near.reshape(-1)[self._at], np.float32)
+        return np.asarray(1 - near.reshape(-1)[self._zones.at], np.float32)
 
     def _smoothed(self, values: Floats, out: Floats) -> Floats:
         """The mean of what is around each texel, of the face alone."""
@@ -309,9 +263,9 @@ class Covers:
         redness, alike = kernels.read_lips(
             self._left.reshape(-1, 3),
             known.usual.reshape(-1, 3),
-            self._lips_zone,
-            self._ring,
-            self._lips_near,
+            self._zones.lips_zone,
+            self._zones.ring,
+            self._zones.lips_near,
         )
         if known.red >= _LEAST_RED and known.frames >= _SETTLED:
             # Crooked lips are still red, and pressed ones are still where they were.
@@ -319,7 +273,7 @@ class Covers:
             if known.hidden:
                 # In light or on a camera that shows no redness at all, lips tell nothing.
                 skin = np.empty(3, np.float32)
-                kernels.medians(self._seen.reshape(-1, 3), self._plain, skin)
+                kernels.medians(self._seen.reshape(-1, 3), self._zones.plain, skin)
                 known.hidden = bool(skin[1] > known.skin[1] / 2)
         if not known.hidden:
             rate = max(1 / (known.frames + 1), _FOLLOW * (1 + known.rested))
@@ -332,8 +286,8 @@ class Covers:
         rates = np.array([max(1 / (known.frames + 1), follow), follow / 4, _GROW], np.float32)
         states = np.array([known.frames >= _SETTLED, known.hidden])
         kernels.learn(
-            (known.usual, known.varies, known.level), off, self._left, self._unusual, self._foreign, self._lower,
-            self._texels, rates, states,
+            (known.usual, known.varies, known.level), off, self._left, self._unusual, self._foreign,
+            self._zones.lower, self._zones.texels, rates, states,
         )  # fmt: skip
         known.frames += 1
 
@@ -347,8 +301,8 @@ class Covers:
         drawn = self._drawn
         drawn[:] = 0
         # Only what lies near it need be drawn.
-        some = blobs.nearby(cv2.dilate(amount, _NEARBY).reshape(-1), self._at, self._all)
-        cpu.composite(drawn, self._painted, places, self._uv, self._whole, some)
+        some = blobs.nearby(cv2.dilate(amount, _NEARBY).reshape(-1), self._zones.at, self._all)
+        cpu.composite(drawn, self._painted, places, self._zones.uv, self._whole, some)
         x, y, w, h = cv2.boundingRect(cv2.extractChannel(drawn, 0))
         reach = 2 * edges.REACH
         rows, columns = slice(max(0, y - reach), y + h + reach), slice(max(0, x - reach), x + w + reach)
@@ -359,14 +313,7 @@ class Covers:
                 cv2.cvtColor(patch.image[rows, columns], cv2.COLOR_RGB2GRAY), np.float32
             )
             edges.to_edges(grey, drawn[rows, columns], self._work, part)
-        return Cover(mask, patch.affine.copy(), np.ascontiguousarray(amount.reshape(-1)[self._at]))
-
-    def _around(self, vertices: tuple[int, ...], reach: float) -> Floats:
-        """(64, 64) float32: 1 inside of the hull of some vertices, falling to 0 so many texels away."""
-        outside: Array = np.ones((SIDE, SIDE), np.uint8)
-        cv2.fillConvexPoly(outside, cv2.convexHull(np.rint(self._uv[list(vertices)]).astype(np.int32)), 0)
-        away = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-        return np.asarray(np.clip(1 - away / reach, 0, 1), np.float32)
+        return Cover(mask, patch.affine.copy(), np.ascontiguousarray(amount.reshape(-1)[self._zones.at]))
 
 
 def _moved(cover: Cover, before: Floats, now: Floats) -> Cover:
@@ -381,20 +328,3 @@ def _moved(cover: Cover, before: Floats, now: Floats) -> Cover:
     affine[:, :2] = cover.affine[:, :2] @ np.array([[a, -b], [b, a]], np.float32)
     affine[:, 2] = cover.affine[:, :2] @ centre + cover.affine[:, 2] - affine[:, :2] @ middle
     return replace(cover, affine=affine)
-
-
-@cache
-def _texels() -> tuple[Floats, Array, Array, Floats]:
-    """Where each vertex lies, the texels of the face, the triangle each lies in, and its weights there.
-
-    The same for every face, and never written to.
-    """
-    uv = np.ascontiguousarray(canonical_uv() * (SIDE - 2 * _MARGIN - 1) + _MARGIN, np.float32)
-    corners = triangles()
-    found: Floats = np.zeros((SIDE, SIDE, POINTS), np.float32)
-    cpu.interpolate(found, uv, np.eye(POINTS, dtype=np.float32), corners)
-    flat = found.reshape(-1, POINTS)
-    texels = np.flatnonzero(flat.sum(1) > 0.5).astype(np.int32)
-    three = np.argsort(-flat[texels], axis=1)[:, :3].astype(np.int32)
-    weights = np.take_along_axis(flat[texels], three, axis=1)
-    return uv, texels, np.ascontiguousarray(three), np.ascontiguousarray(weights)

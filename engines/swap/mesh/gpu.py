@@ -17,7 +17,6 @@ from engines.kernels.canvas import Window
 from engines.kernels.gpu.canvas import GpuCanvas, GpuEasel
 from engines.kernels.gpu.card import GpuArray
 from engines.swap.base import Progress
-from engines.swap.mesh.cover import Cover
 from engines.swap.mesh.kept import place_of
 from engines.swap.mesh.mesh import MeshLayer, MeshSwapper
 
@@ -61,13 +60,17 @@ class GpuMeshSwapper:
         """See :class:`~engines.swap.base.Swapper`."""
         work, painted = image.work, image.image
         texture, uv = self._levels[layer.level]
-        kept = self._kept(image, layer.cover) if layer.cover is not None else None
+        place = place_of(layer.cover, image.size) if layer.cover is not None else None
         shown = [opening for opening in layer.openings if len(opening.triangles)]
         arrays = [layer.xy, layer.gain, layer.order]
         for opening in shown:
             arrays += opening.uv, opening.triangles, _BLANK if opening.colours is None else opening.colours
+        if layer.cover is not None and place is not None:
+            arrays += layer.cover.mask, place[1], _BLANK
+        # All at once: what is sent later may need the room of what was sent before and is not used yet.
         sent = work.parcels.send(*arrays)
         xy, gain, order = sent[:3]
+        kept = None if place is None else self._lifted(image, place[0], *sent[-3:])
         for number, opening in enumerate(shown):
             places, corners, colours = sent[3 + 3 * number : 6 + 3 * number]
             live = self._scratch(number, opening.texture.shape[:2])
@@ -83,18 +86,14 @@ class GpuMeshSwapper:
         self._mesh.close()
         self._levels, self._plain, self._room = [], None, {}
 
-    def _kept(
-        self, picture: GpuCanvas, cover: Cover
-    ) -> tuple[tuple[int, int], GpuArray, GpuArray, GpuArray] | None:
+    def _lifted(
+        self, picture: GpuCanvas, window: Window, mask: GpuArray, affine: GpuArray, blank: GpuArray
+    ) -> tuple[tuple[int, int], GpuArray, GpuArray, GpuArray]:
         """What is before the face, lifted before anything is painted: its corner, its pixels, the mask and its map."""
-        place = place_of(cover, picture.size)
-        if place is None:
-            return None
-        (left, top, right, bottom), affine = place
-        mask, there, blank = picture.work.parcels.send(cover.mask, affine, _BLANK)
+        left, top, right, bottom = window
         live = self._scratch("kept", (bottom - top, right - left))
         picture.work.pictures.lift(picture.image, (left, top), live, blank, 0.0)
-        return (left, top), live, mask, there
+        return (left, top), live, mask, affine
 
     def _scratch(self, name: object, size: tuple[int, ...]) -> GpuArray:
         """(h, w, 4) uint8 on the card: memory that grows to the largest that was needed, and stays."""

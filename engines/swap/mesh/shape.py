@@ -60,6 +60,7 @@ _BROW_VERTICES: Final = (*RIGHT_BROW, *LEFT_BROW)
 _EYE_VERTICES: Final = tuple(vertex for ring in (*RIGHT_EYE_RINGS, *LEFT_EYE_RINGS) for vertex in ring)
 _NOSE_VERTICES: Final = (168, 6, 197, 195, 5, 4, 1, 19, 94, 2)
 _DEFAULT: Final = 0.8
+"""The strength at which each region takes just its share."""
 
 
 class _Region(NamedTuple):

@@ -32,7 +32,7 @@ _LIP_FEATHER: Final = 0.006
 RING_LOOP: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 14, 13, 12, 11, 10, 9)
 """A ring around an eye is stored as its lower, then its upper half; this walks around it once."""
 _UPPER: Final = np.arange(9, 16)
-"""Where the upper lid is in that walk; the vertex of the lower lid opposite to one is as far before its ninth."""
+"""Where the upper lid is in that walk; opposite to the nth is, on the lower lid, the nth from the walk's end."""
 _LIP_LOOP: Final = (*range(11), *range(19, 10, -1))
 
 _WIDER: Final = 0.004
@@ -152,7 +152,7 @@ def _loops(skin: Image, uv: Floats, holes: Sequence[Hole]) -> list[tuple[Floats,
     for hole in holes:
         loop = uv[list(hole.border)]
         if hole.lashes and ends is not None:
-            upper, lower = loop[_UPPER], loop[_UPPER - 2 * (_UPPER - 8)]
+            upper, lower = loop[_UPPER], loop[-_UPPER]
             height = (lower - upper)[:, 1:]
             upper[:, 1:] += np.clip((ends + _LASHES + _WIDER) * len(skin), 0, _LOWEST * height)
             loop[_UPPER] = upper

@@ -91,8 +91,12 @@ class ProcessLink:
         if pipe is None or pipe.closed:
             raise BrokenPipeError("the process was closed")
         view = memoryview(data)
-        while view:
-            view = view[pipe.write(view) or 0 :]
+        try:
+            while view:
+                view = view[pipe.write(view) or 0 :]
+        except ValueError as error:
+            # Closed by another thread after it was looked at.
+            raise BrokenPipeError("the process was closed") from error
         return len(data)
 
     def await_ready(self, until_ns: int) -> bool:

@@ -241,8 +241,9 @@ def test_a_sum_is_remembered_until_the_file_changes(tmp_path, monkeypatch):
     assert len(read) == 3
     (tmp_path / ".seen.json").write_text(json.dumps({str(path): [1, 2, "junk"], "x": 3}))
     assert Sums(tmp_path).of(path) == digest(OTHER)
-    (tmp_path / ".seen.json").write_text("{")
-    assert Sums(tmp_path).of(path) == digest(OTHER)
+    for junk in ("{", "[" * 200_000, '{"a":' * 100_000, "[]", "\xff", " " * (1 << 21)):
+        (tmp_path / ".seen.json").write_text(junk, encoding="latin-1")
+        assert Sums(tmp_path).of(path) == digest(OTHER)
 
 
 def test_a_folder_that_cannot_be_written_can_still_be_read(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engines.faces import Patch
-from engines.kernels import blobs, edges, rims, strokes
+from engines.kernels import blobs, edges, relight, rims, strokes
 from engines.kernels import cover as cover_kernels
 from engines.kernels.edges import put_back
 from engines.swap.mesh.cover import Acquaintance, Cover, Covers
@@ -39,6 +39,18 @@ def test_a_patch_of_one_colour_is_harmless(value, covers, face):
     assert np.isfinite(known.plane).all()
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
+def test_a_picture_that_is_no_numbers_spoils_nothing_that_was_learnt(bad, covers, face):
+    known = Acquaintance()
+    spoilt = face.patch.image.copy()
+    spoilt[60:100, 60:100] = bad
+    for frame in range(FRAMES):
+        patch = Patch(spoilt, face.patch.affine) if frame == 5 else face.patch
+        covers.look(patch, face.points, known)
+        assert np.isfinite(known.usual).all()
+        assert np.isfinite(known.plane).all()
+
+
 def test_landmarks_far_outside_of_the_patch_are_harmless(covers, face):
     known = Acquaintance()
     for shift in (0, 1e4, -1e7, 1e12, 0):
@@ -60,7 +72,7 @@ def test_a_cover_outside_of_the_frame_keeps_nothing():
 
 def test_nothing_is_compiled_while_frames_come():
     """Something before a face, small and from one side of the frame to the other: the types are those of the start."""
-    modules = (blobs, cover_kernels, edges, rims, strokes)
+    modules = (blobs, cover_kernels, edges, relight, rims, strokes)
     for module in modules:
         module.warm_up()
     kernels = [one for module in modules for one in vars(module).values() if hasattr(one, "signatures")]

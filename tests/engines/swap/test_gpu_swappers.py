@@ -183,6 +183,23 @@ def test_what_is_before_the_face_stays(bench, scene, at):
     assert off(bench.painted(gpu, image, face), on_cpu(cpu, image, face)) <= 2
 
 
+@pytest.mark.parametrize(
+    "window", [(100, 20, 300, 200), (50, 0, 590, 480)], ids=["small", "as large as the room"]
+)
+def test_what_was_drawn_in_the_frame_itself_stays(bench, window):
+    """A mask of a part of the frame, pixel by pixel, beside the numbers that are sent: neither is written over."""
+    image = placed("hopper", (640, 480), 130, (240, 50), 0.1)
+    left, top, right, bottom = window
+    whole = np.random.default_rng(2).integers(0, 256, (bottom - top, right - left + 1), np.uint8)
+    there = np.float32([[1, 0, -left], [0, 1, -top]])
+    cover = Cover(whole[:, :-1], there, np.zeros(468, np.float32), window=window)
+    make = lambda: Covered(MeshSwapper(source("astronaut"), looks=Looks(occluders="cover")), cover)  # noqa: E731
+    gpu, cpu, face = on_card(bench, make), opened(make()), face_in(image)
+    for _ in range(2):
+        assert off(bench.painted(gpu, image, face), on_cpu(cpu, image, face)) <= 2
+    assert bench.spent["uploads"] == 2
+
+
 def test_a_mesh_that_is_not_open_or_shows_no_face_says_so(bench, scene):
     image, face = scene
     gpu = on_card(bench, lambda: MeshSwapper(source("astronaut")))

@@ -9,6 +9,7 @@ import pytest
 from engines.analysis.crop import affine_of
 from engines.analysis.landmarks import region_of_points
 from engines.analysis.topology import POINTS
+from engines.kernels import rims, strokes
 from engines.swap.mesh.cover import Cover
 from engines.swap.mesh.kept import drawn
 from engines.swap.mesh.spectacles import Spectacles, Worn
@@ -90,6 +91,20 @@ def test_frames_are_kept_and_hardly_anything_beside_them(kind, round_ones):
     near = cv2.dilate((there > 0.02).astype(np.uint8), np.ones((7, 7), np.uint8)) > 0
     assert mask[lower & ~near].mean() < 0.002
     assert mask.mean() < 0.06
+
+
+def test_nothing_is_compiled_while_glasses_are_seen():
+    """The types are those of the start."""
+    for module in (rims, strokes):
+        module.warm_up()
+    kernels = [
+        one for module in (rims, strokes) for one in vars(module).values() if hasattr(one, "signatures")
+    ]
+    before = [len(one.signatures) for one in kernels]
+    scene, _, points = wearing("horn")
+    seen, _ = watched(scene, points)
+    assert mask_of(scene, seen[-1], patch_of(scene, points)[2]).any()
+    assert [len(one.signatures) for one in kernels] == before
 
 
 @pytest.mark.parametrize("moved", [(-1.5, 1.0), (1.0, 1.5)])

@@ -574,6 +574,27 @@ def test_a_process_that_takes_nothing_is_ended_in_the_middle_of_a_write():
     assert failed.is_set()
 
 
+def test_a_process_that_is_ended_between_two_writes_is_a_broken_pipe_too(monkeypatch):
+    link = link_of("import sys; print('ready', flush=True); sys.stdin.buffer.read()")
+    assert link.await_ready(SystemClock().now_ns() + 20 * SECOND)
+
+    class Closing:
+        closed = False
+        left = 2
+
+        def write(self, view):
+            self.left -= 1
+            if self.left < 0:
+                raise ValueError("I/O operation on closed file")
+            return 10
+
+    with monkeypatch.context() as patch:
+        patch.setattr(link._process, "stdin", Closing())
+        with pytest.raises(BrokenPipeError):
+            link.write(b"x" * 1000)
+    link.abort()
+
+
 def test_what_a_process_says_does_not_pile_up():
     link = link_of("print('x' * 1_000_000); [print(n) for n in range(10_000)]; print('ready')")
     assert link.await_ready(SystemClock().now_ns() + 20 * SECOND) in (True, False)

@@ -5,7 +5,7 @@ import pytest
 
 from engines.errors import DeviceError, UsageError
 from realtime.sinks import v4l2
-from realtime.v4l2_asked import Capabilities
+from realtime.v4l2_capability import Capabilities
 from tests.realtime.sinks.loopback import FakeKernel, LoopbackDevice, make_sysfs
 
 

@@ -14,7 +14,7 @@ from realtime.sources.v4l2_names import (
     CameraFormat,
     v4l2_cameras,
 )
-from realtime.v4l2_asked import QUERYCAP
+from realtime.v4l2_capability import QUERYCAP
 
 CAPTURE, OUTPUT, METADATA, DEVICE_CAPS = 1, 2, 0x00800000, 0x80000000
 
