@@ -27,7 +27,7 @@ from engines.swap.mesh.kept import Keeper, drawn
 from engines.swap.mesh.lids import Lids
 from engines.swap.mesh.light import Light, plain_skin, sample
 from engines.swap.mesh.openings import EYES, MOUTH, Opening, Openings
-from engines.swap.mesh.shape import Proportions, mean_shape
+from engines.swap.mesh.shape import USUAL, Proportions, mean_shape
 from engines.swap.mesh.spectacles import worn
 from engines.swap.mesh.texture import EYE_HOLES, LASHED_EYE_HOLES, MOUTH_HOLE, Texture, unwrap
 
@@ -35,7 +35,7 @@ _EDGE_ON: Final = (0.02, 0.30)
 """Skin that looks at the camera less than this (cosine) fades out towards the first number."""
 _FOLLOW: Final = 0.4
 """How fast gains follow the light: part of the way per frame."""
-_COMPLEXION: Final = 15
+_LEARN_COMPLEXION: Final = 15
 """Frames over which it is learnt how fair the photo's skin is beside the live one."""
 _COVERS: Final = 0.3
 """Part of the face that must be painted, of what is painted on one that looks straight at the camera. A profile has
@@ -59,7 +59,7 @@ class Looks:
             over it: ``cover``.
     """
 
-    shape: float = 0.8
+    shape: float = USUAL
     eyes: Literal["live", "mixed", "photo"] = "mixed"
     mouth: Literal["live", "photo"] = "live"
     occluders: Literal["live", "cover"] = "live"
@@ -239,7 +239,7 @@ class MeshSwapper:
         """Gains of this frame, following those of the frame before, so that sensor noise does not flicker."""
         live = self._light.of_patch(face.patch, face.points)
         gain = self._light.gain(live, self._photo_light, known)
-        if person.lit < _COMPLEXION:
+        if person.lit < _LEARN_COMPLEXION:
             # Then it stays: light changes, skin does not.
             person.lit += 1
             person.fairer += (self._light.fairer(gain) - person.fairer) / person.lit

@@ -59,7 +59,7 @@ _SECOND_RING: Final = 0.5
 _BROW_VERTICES: Final = (*RIGHT_BROW, *LEFT_BROW)
 _EYE_VERTICES: Final = tuple(vertex for ring in (*RIGHT_EYE_RINGS, *LEFT_EYE_RINGS) for vertex in ring)
 _NOSE_VERTICES: Final = (168, 6, 197, 195, 5, 4, 1, 19, 94, 2)
-_DEFAULT: Final = 0.8
+USUAL: Final = 0.8
 """The strength at which each region takes just its share."""
 
 
@@ -142,8 +142,9 @@ def _around(vertices: tuple[int, ...], reach: float) -> Floats:
     return smoothstep(1 - away(vertices) / reach)
 
 
+@cache
 def _regional() -> tuple[Floats, Floats]:
-    """(468, 1) and (468, 2) float32: which share of the offset each vertex takes, and how much livelier it moves."""
+    """(468, 1) and (468, 2) float32, read-only: each vertex's share of the offset, and how much livelier it moves."""
     masks = [_around(region.vertices, region.reach) for region in _REGIONS]
     masks.append(np.clip(1 - np.sum(masks, axis=0), 0, 1))
     total = np.sum(masks, axis=0)
@@ -151,7 +152,10 @@ def _regional() -> tuple[Floats, Floats]:
     livelier = [np.array(region.livelier, np.float32) for region in _REGIONS]
     share = np.sum([part * mask for part, mask in zip(shares, masks, strict=True)], axis=0) / total
     moves = np.sum([part * mask for part, mask in zip(livelier, masks[:-1], strict=True)], axis=0) / total
-    return np.asarray(share, np.float32), np.asarray(moves, np.float32)
+    tables = np.asarray(share, np.float32), np.asarray(moves, np.float32)
+    for table in tables:
+        table.flags.writeable = False
+    return tables
 
 
 def _mouth_offset(photo: Floats, usual: Floats, now: Floats) -> Floats:
@@ -209,8 +213,8 @@ class Proportions:
         if fixed:
             free = free * np.clip(away(tuple(fixed)) / _FIXED_FALL, 0, 1)
         share, livelier = _regional()
-        self._weight = free * np.minimum(share * np.float32(strength / _DEFAULT), 1)
-        self._emphasis = free * livelier * np.float32(min(strength / _DEFAULT, 1))
+        self._weight = free * np.minimum(share * np.float32(strength / USUAL), 1)
+        self._emphasis = free * livelier * np.float32(min(strength / USUAL, 1))
         self._mouth = _around(_LIP_VERTICES, _MOUTH_FALL)
         self._usual: Floats | None = None
         self._seen = 0
